@@ -1,0 +1,54 @@
+/**
+ * Roles, permissions and who may do what: one table (semantics 1.4). Every operation names one of these permissions; the
+ * permission matrix test and the OpenAPI document are derived from the same table.
+ */
+
+export const ROLES = ["admin", "member", "snapshotter", "reader"] as const;
+export type Role = (typeof ROLES)[number];
+
+const everyone: readonly Role[] = ROLES;
+const writers: readonly Role[] = ["admin", "member"];
+
+type Grant = {
+  /** Roles inside the organization that hold the permission. */
+  readonly roles: readonly Role[];
+  /** Whether any authenticated caller holds it in a public organization (semantics 1.2, decision 108). */
+  readonly outsiders: boolean;
+};
+
+export const PERMISSIONS = {
+  "org:read": { roles: everyone, outsiders: true },
+  "org:settings": { roles: ["admin"], outsiders: false },
+  "flow:read": { roles: everyone, outsiders: true },
+  "flow:write": { roles: writers, outsiders: false },
+  "trail:read": { roles: everyone, outsiders: true },
+  "trail:write": { roles: writers, outsiders: false },
+  "artifact:read": { roles: everyone, outsiders: true },
+  "artifact:write": { roles: writers, outsiders: false },
+  "attestation:read": { roles: everyone, outsiders: true },
+  "attestation:write": { roles: writers, outsiders: false },
+  "policy:read": { roles: everyone, outsiders: true },
+  "policy:write": { roles: writers, outsiders: false },
+  "tag:write": { roles: writers, outsiders: false },
+} as const satisfies Record<string, Grant>;
+
+/**
+ * A permission inside the organization of the path, or one of the two that need no organization:
+ * `public` (no key) and `authenticated` (any valid key; the operation itself decides what the caller sees).
+ */
+export type OrgPermission = keyof typeof PERMISSIONS;
+export type Permission = OrgPermission | "public" | "authenticated";
+
+export const isOrgPermission = (permission: Permission): permission is OrgPermission => permission in PERMISSIONS;
+
+/**
+ * Whether a caller may act. `role` is the caller's role in the organization, null for somebody who is no member;
+ * `isPublic` tells whether the organization is public.
+ */
+export function allows(permission: OrgPermission, role: Role | null, isPublic: boolean): boolean {
+  const grant: Grant = PERMISSIONS[permission];
+  return role === null ? isPublic && grant.outsiders : grant.roles.includes(role);
+}
+
+/** Whether `holder` may give `wanted` to a service account: nobody grants more than they hold (semantics 1.4). */
+export const mayGrant = (holder: Role, wanted: Role): boolean => ROLES.indexOf(wanted) >= ROLES.indexOf(holder);

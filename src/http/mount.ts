@@ -1,0 +1,306 @@
+/**
+ * The life of a request: arrive, route, authenticate, authorize, read, validate, prepare, handle, commit, reply. Everything
+ * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
+ */
+import { createHash } from "node:crypto";
+import { parse as parseQuery } from "node:querystring";
+import Router from "@koa/router";
+import type Koa from "koa";
+import type { TObject, TSchema } from "typebox";
+import { allows, isOrgPermission } from "../domain/access.ts";
+import type { Role } from "../domain/access.ts";
+import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, routeNotFound, unauthenticated } from "../errors.ts";
+import type { RequestLine } from "../log.ts";
+import { hasBody, readForm, readJson, ClientGoneError } from "./body.ts";
+import type { BodyLimits, EvidenceStage, StagedFile } from "./body.ts";
+import { credentialOf } from "./authenticate.ts";
+import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
+import { sendDownload, sendError, sendJson } from "./reply.ts";
+import { compareRoutes, routerPath } from "./route-order.ts";
+import { textProblem, validate } from "./validate.ts";
+
+/** Who calls. The kit only passes it on; `name` and `publicId` go to log and audit. */
+export type Caller = {
+  kind: "user" | "service_account";
+  id: number;
+  publicId: string;
+  /** Login name or account name. */
+  name: string;
+  /** What people see: the display name, or the login name where there is none. */
+  shownName: string;
+  keyPublicId: string;
+};
+
+/** What the caller is in the organization of the path. */
+export type Membership = { organizationId: number; role: Role | null; isPublic: boolean };
+
+export type RequestFacts = {
+  requestId: string;
+  /** null on operations without login. */
+  caller: Caller | null;
+  /** null on operations outside an organization. */
+  membership: Membership | null;
+  operationId: string;
+};
+
+export type House<Context> = {
+  operations: readonly AnyOperation<Context>[];
+  limits: BodyLimits;
+  /** The caller that holds the key with this SHA-256 (32 bytes); null when unknown, expired or revoked. */
+  authenticate(keyDigest: Buffer): Caller | null;
+  /** What a caller is in an organization; null when there is no such organization. */
+  membership(caller: Caller, organization: string): Membership | null;
+  context(facts: RequestFacts): Context;
+  /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
+  write<T>(work: () => T): Promise<T>;
+  /** Appends the audit entry of a write that is about to be committed. Runs inside the writer. */
+  audit(context: Context, facts: RequestFacts, event: string, target: string): void;
+  evidence: EvidenceStage;
+  newId(): string;
+  logRequest(line: RequestLine, error: unknown): void;
+  /** Whether every answer is checked against its declared shape (tests and development). */
+  checkResponses: boolean;
+};
+
+const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
+/** After an answer that did not wait for the rest of the body, the rest is read away for this long before the socket is cut. */
+const LINGER_MS = 5_000;
+
+type State = { operationId: string | null; facts: RequestFacts | null; organization: string | null };
+
+/** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
+export function mountOperations<Context>(house: House<Context>): Koa.Middleware {
+  const routers = new Map<string, Router>();
+  const methodsByPath = new Map<string, Set<Method>>();
+  for (const operation of [...house.operations].sort((a, b) => compareRoutes(a.path, b.path))) {
+    const first = operation.path.split("/")[1] ?? "";
+    const router = routers.get(first) ?? new Router({ strict: true, sensitive: true });
+    routers.set(first, router);
+    const path = routerPath(operation.path);
+    const verb = operation.method.toLowerCase() as Lowercase<Method>;
+    router[verb](path, (ctx: Koa.Context & { params: Record<string, string> }) => serve(house, operation, ctx));
+    methodsByPath.set(path, (methodsByPath.get(path) ?? new Set()).add(operation.method));
+  }
+  const handlers = new Map([...routers].map(([first, router]) => [first, router.routes() as unknown as Koa.Middleware]));
+
+  return async function operations(ctx, next) {
+    const prefix = API_PREFIX.exec(ctx.path);
+    if (!prefix) {
+      if (ctx.path === "/api" || ctx.path.startsWith("/api/")) throw routeNotFound();
+      return next();
+    }
+    const path = ctx.path.slice(prefix[0].length) || "/";
+    const first = path.split("/", 2)[1] ?? "";
+    const handler = handlers.get(first);
+    if (!handler) throw routeNotFound();
+    ctx["newRouterPath"] = path;
+    await handler(ctx, async () => {
+      const router = routers.get(first) as Router;
+      const known = router.match(path, ctx.method).path;
+      if (known.length === 0) throw routeNotFound();
+      const allowed = new Set(known.flatMap((layer) => layer.methods));
+      throw methodNotAllowed([...allowed].sort());
+    });
+  };
+}
+
+/** The outermost middleware: request id, the error boundary, and one log line per request. */
+export function arrive<Context>(house: House<Context>): Koa.Middleware {
+  return async function arrival(ctx, next) {
+    const started = process.hrtime.bigint();
+    const asked = ctx.get("X-Request-ID");
+    const requestId = /^[A-Za-z0-9._-]{1,100}$/.test(asked) ? asked : house.newId();
+    const state: State = { operationId: null, facts: null, organization: null };
+    ctx.state = { assay: state, requestId };
+    ctx.res.setHeader("X-Request-ID", requestId);
+    let failure: unknown = null;
+    try {
+      await next();
+    } catch (error) {
+      failure = error;
+      if (!(error instanceof ClientGoneError)) sendError(ctx, error, requestId);
+    }
+    lingerAfter(ctx);
+    const done = (): void => {
+      house.logRequest(
+        {
+          method: ctx.method,
+          route: state.operationId ?? "-",
+          path: ctx.path,
+          status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
+          duration_ms: Number(process.hrtime.bigint() - started) / 1e6,
+          actor: state.facts?.caller?.name ?? null,
+          org: state.organization,
+          request_id: requestId,
+          bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
+          bytes_out: Number(ctx.res.getHeader("Content-Length") ?? 0),
+        },
+        failure,
+      );
+    };
+    if (ctx.res.destroyed || ctx.res.writableFinished) done();
+    else ctx.res.once("close", done);
+  };
+}
+
+/**
+ * An answer that came before the whole body was read: the rest is read away, so that the client gets to see the answer
+ * instead of a reset connection, but only for a while.
+ */
+function lingerAfter(ctx: Koa.Context): void {
+  if (ctx.req.complete || ctx.req.destroyed || !hasBody(ctx.req)) return;
+  ctx.req.resume();
+  const timer = setTimeout(() => ctx.req.destroy(), LINGER_MS);
+  timer.unref();
+  ctx.req.once("close", () => clearTimeout(timer));
+  ctx.req.once("end", () => clearTimeout(timer));
+}
+
+async function serve<Context>(
+  house: House<Context>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context & { params: Record<string, string> },
+): Promise<void> {
+  const state = ctx.state["assay"] as State;
+  state.operationId = operation.id;
+  const organization = ctx.params["org"] ?? null;
+  state.organization = organization;
+  const facts = authorize(house, operation, ctx, organization);
+  state.facts = facts;
+  if (operation.status === "removed") throw gone();
+
+  const params = checked(operation.params, { ...ctx.params }, "path");
+  const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
+  const { body, sent, file, staged } = await readBody(house, operation, ctx);
+  const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent };
+  let published = false;
+  try {
+    const context = house.context(facts);
+    const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
+    if (staged) {
+      await house.evidence.publish([staged]);
+      published = true;
+    }
+    const reply: Reply =
+      operation.method === "GET"
+        ? operation.handle(context, input, prepared)
+        : await house.write(() => {
+            const answer = operation.handle(context, input, prepared);
+            if (operation.audit) house.audit(context, facts, operation.audit, ctx.path);
+            return answer;
+          });
+    await send(house, operation, ctx, reply);
+  } finally {
+    if (staged && !published) await house.evidence.discard([staged]);
+  }
+}
+
+/** Who calls and whether they may (semantics 1.2, 1.4). One 403 for "no such organization" and "not yours". */
+function authorize<Context>(
+  house: House<Context>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context,
+  organization: string | null,
+): RequestFacts {
+  const facts: RequestFacts = {
+    requestId: ctx.state["requestId"] as string,
+    caller: null,
+    membership: null,
+    operationId: operation.id,
+  };
+  if (operation.permission === "public") return facts;
+  const key = credentialOf(ctx.req.headers.authorization);
+  const caller = key === null ? null : house.authenticate(createHash("sha256").update(key).digest());
+  if (!caller) throw unauthenticated();
+  facts.caller = caller;
+  if (!isOrgPermission(operation.permission)) return facts;
+  const membership = organization === null ? null : house.membership(caller, organization);
+  if (!membership || !allows(operation.permission, membership.role, membership.isPublic)) throw forbidden();
+  facts.membership = membership;
+  return facts;
+}
+
+/** Path or query values, as text at first, checked and turned into what the shape says. */
+function checked(schema: TSchema, values: Record<string, unknown>, where: string): Record<string, unknown> {
+  for (const [name, value] of Object.entries(values)) {
+    for (const text of Array.isArray(value) ? value : [value]) {
+      const problem = typeof text === "string" ? textProblem(text) : null;
+      if (problem) throw invalid({ [name]: problem });
+    }
+  }
+  const problems = validate(schema, values, "coercing", where);
+  if (problems) throw invalid(problems);
+  return values;
+}
+
+/**
+ * The declared query parameters. Repeatable ones come as a list, whether the key was repeated or the values were joined by
+ * commas (wire-contract 1.1); of a single one that is repeated, the last value counts. Others are ignored.
+ */
+function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
+  if (querystring === "") return {};
+  const raw = parseQuery(querystring, "&", "=", { maxKeys: MAX_QUERY_KEYS });
+  const values: Record<string, unknown> = {};
+  for (const [name, shape] of Object.entries(schema.properties)) {
+    const given = raw[name];
+    if (given === undefined) continue;
+    const all = Array.isArray(given) ? given : [given];
+    values[name] = (shape as { "x-repeated"?: boolean })["x-repeated"] ? all.flatMap((text) => text.split(",")) : all.at(-1);
+  }
+  return values;
+}
+
+/** list_attestations_for_criteria takes one key per commit; a thousand commits are a large pull request. */
+const MAX_QUERY_KEYS = 5_000;
+
+type ReadBody = { body: unknown; sent: ReadonlySet<string>; file: Input<TObject, TObject, never>["file"]; staged: StagedFile | null };
+const NOTHING_SENT: ReadonlySet<string> = new Set();
+
+async function readBody<Context>(house: House<Context>, operation: AnyOperation<Context>, ctx: Koa.Context): Promise<ReadBody> {
+  const none: ReadBody = { body: null, sent: NOTHING_SENT, file: null, staged: null };
+  const shape = operation.body;
+  if (shape.kind === "none") {
+    // Clients send `null` or nothing, with or without a content type; whatever it is, it is read away (wire-contract 1.3).
+    if (operation.method !== "GET" && hasBody(ctx.req)) ctx.req.resume();
+    return none;
+  }
+  if (shape.kind === "json") {
+    const value = await readJson(ctx, house.limits);
+    if (value === undefined || value === null) {
+      if (shape.optional) return none;
+      throw badRequest("A JSON body is required: the request has none");
+    }
+    const sent = sentKeys(value);
+    const problems = validate(shape.schema, value, "plain", "body");
+    if (problems) throw invalid(problems);
+    return { ...none, body: value, sent };
+  }
+  const form = await readForm(ctx, shape, house.limits, house.evidence);
+  try {
+    const sent = sentKeys(form.json);
+    const problems = validate(shape.schema, form.json, "plain", shape.part);
+    if (problems) throw invalid(problems);
+    return { body: form.json, sent, file: form.file, staged: form.staged };
+  } catch (error) {
+    if (form.staged) await house.evidence.discard([form.staged]);
+    throw error;
+  }
+}
+
+const sentKeys = (value: unknown): ReadonlySet<string> =>
+  typeof value === "object" && value !== null ? new Set(Object.keys(value)) : NOTHING_SENT;
+
+async function send<Context>(house: House<Context>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
+  if ("download" in reply) return sendDownload(ctx, reply.download);
+  if (house.checkResponses) {
+    const declared = operation.responses[reply.status]?.schema;
+    // Checked in the form it has on the wire: undefined members are gone there.
+    const problems = declared ? validate(declared, JSON.parse(JSON.stringify(reply.body)), "response", "body") : { status: "undeclared" };
+    if (problems)
+      throw new AppError("internal", "response does not match its declared shape", {
+        internal: { operation: operation.id, status: reply.status, problems, body: reply.body },
+      });
+  }
+  if (reply.headers) ctx.set(reply.headers);
+  sendJson(ctx, reply.status, reply.body);
+}

@@ -1,0 +1,127 @@
+/**
+ * An operation, declared once. The literal that api/ writes is the only place that says method, path, permission, audit
+ * event, shapes and behaviour; routing, validation, authorization, the audit entry, the OpenAPI document and the permission
+ * matrix are derived from it. The kit knows nothing of flows or trails: what a handler works with (`Context`) and what it
+ * authorizes against come in through mount.ts.
+ */
+import type { Readable } from "node:stream";
+import type { Static, TObject, TSchema } from "typebox";
+import type { Permission } from "../domain/access.ts";
+
+export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
+
+/** current: served and published; deprecated: served, published as such; unlisted: served only; removed: answers 410. */
+export type OperationStatus = "current" | "deprecated" | "unlisted" | "removed";
+
+/** A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). */
+export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean };
+
+/** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
+export type FormBody<T extends TSchema = TSchema> = {
+  kind: "form";
+  /** Component name of the form in the OpenAPI document. */
+  component: string;
+  /** Field part that holds the JSON: `data_json`, or `payload` for policies. */
+  part: string;
+  schema: T;
+  /** The file part. `memory` files are handed over as bytes (templates, policies), `evidence` ones are staged in the vault. */
+  file: { part: string; description: string; kind: "memory" | "evidence" } | null;
+};
+
+/** Ignored whatever it is: clients send `null` or nothing with archive and similar calls. */
+export type NoBody = { kind: "none" };
+
+export type Body = JsonBody | FormBody | NoBody;
+
+/** A staged evidence file or a file held in memory. */
+export type UploadedFile = {
+  /** Name the client gave, last path segment only; never used as a path. */
+  filename: string;
+  contentType: string;
+  /** Size in bytes. */
+  size: number;
+  /** Bytes of a `memory` file, empty for evidence. */
+  bytes: Buffer;
+  /** SHA-256 hex of the content. */
+  digest: string;
+};
+
+type BodyValue<B extends Body> = B extends JsonBody<infer T> ? Static<T> : B extends FormBody<infer T> ? Static<T> : null;
+
+export type Input<P extends TObject, Q extends TObject, B extends Body> = {
+  params: Static<P>;
+  query: Static<Q>;
+  body: BodyValue<B>;
+  /** The file part of a form, null when absent. */
+  file: UploadedFile | null;
+  /** Names of the properties that the JSON body really held (defaults are applied to `body`). */
+  sent: ReadonlySet<string>;
+};
+
+/** What a handler answers: a JSON body, or a file. */
+export type Reply =
+  | { status: 200 | 201; body: unknown; headers?: Record<string, string> }
+  | { status: 200; download: Download };
+
+/** A file answer. `open` is called after the answer was decided; `start` and `end` are inclusive byte offsets. */
+export type Download = {
+  size: number;
+  contentType: string;
+  filename: string;
+  /** Strong validator without quotes: the content's digest. */
+  etag: string;
+  open(range: { start: number; end: number } | null): Promise<Readable>;
+};
+
+export type Example = {
+  params?: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+  /** Text of the file part, where there is one. */
+  file?: string;
+};
+
+export type Operation<
+  Context,
+  P extends TObject = TObject,
+  Q extends TObject = TObject,
+  B extends Body = Body,
+  Prepared = unknown,
+> = {
+  /** snake_case operationId of the OpenAPI document. */
+  id: string;
+  method: Method;
+  /** Below the API root, in the OpenAPI spelling: `/flows/{org}/{flow_name}`; `{name*}` takes the rest of the path. */
+  path: string;
+  tag: string;
+  summary: string;
+  description?: string;
+  status?: OperationStatus;
+  permission: Permission;
+  /** Name of the audit event; null only where nothing changes. */
+  audit: string | null;
+  params: P;
+  query: Q;
+  body: B;
+  /** Answers beside those that follow from permission and body; `description` is shown in the reference. */
+  responses: Record<number, { description: string; schema: TSchema | null }>;
+  example: Example;
+  /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
+  prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
+  /** Synchronous. For every method but GET it runs inside the group-commit writer, in a savepoint of its own. */
+  handle(context: Context, input: Input<P, Q, B>, prepared: Prepared): Reply;
+};
+
+export type AnyOperation<Context> = Operation<Context, any, any, any, any>;
+
+/** The identity with types: lets each literal infer the shapes of its own handler. Bound to a Context in api/kit.ts. */
+export const operationFor =
+  <Context>() =>
+  <P extends TObject, Q extends TObject, B extends Body, Prepared = undefined>(
+    declaration: Operation<Context, P, Q, B, Prepared>,
+  ): Operation<Context, P, Q, B, Prepared> =>
+    declaration;
+
+export const NO_BODY: NoBody = { kind: "none" };
+export const json = <T extends TSchema>(schema: T): JsonBody<T> => ({ kind: "json", schema, optional: false });
+export const optionalJson = <T extends TSchema>(schema: T): JsonBody<T> => ({ kind: "json", schema, optional: true });

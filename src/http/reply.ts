@@ -1,0 +1,86 @@
+/**
+ * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads with
+ * ranges. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
+ */
+import type Koa from "koa";
+import { AppError } from "../errors.ts";
+import type { ErrorCode } from "../errors.ts";
+import type { Download } from "./operation.ts";
+import { parseRange } from "./range.ts";
+
+export const STATUS: Record<ErrorCode, number> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  not_found: 404,
+  method_not_allowed: 405,
+  timeout: 408,
+  conflict: 409,
+  gone: 410,
+  too_large: 413,
+  internal: 500,
+  unavailable: 503,
+};
+
+const JSON_TYPE = "application/json; charset=utf-8";
+
+/** Writes a JSON body. */
+export function sendJson(ctx: Koa.Context, status: number, body: unknown): void {
+  ctx.status = status;
+  // Set on the raw response: Koa's own setter parses the type anew on every reply.
+  ctx.res.setHeader("Content-Type", JSON_TYPE);
+  ctx.body = JSON.stringify(body);
+}
+
+/**
+ * Writes an error. `errors` is left out unless there are field errors: its mere presence changes what clients print
+ * (wire-contract 1.5). Anything that is not an AppError is a bug: the caller learns an id to quote and nothing else.
+ */
+export function sendError(ctx: Koa.Context, error: unknown, errorId: string): void {
+  if (error instanceof AppError) {
+    for (const [name, value] of Object.entries(error.headers)) ctx.set(name, value);
+    sendJson(ctx, STATUS[error.code], error.fields ? { message: error.message, errors: error.fields } : { message: error.message });
+    return;
+  }
+  sendJson(ctx, 500, { message: `Internal server error. The operator finds it in the log as error ${errorId}` });
+}
+
+/** Types that a browser shows by itself could run script in our origin, so every file is an attachment. */
+function disposition(filename: string): string {
+  const ascii = filename.replace(/[^\x20-\x7e]|["\\%]/g, "_");
+  const encoded = encodeURIComponent(filename.toWellFormed()).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  return ascii === filename ? `attachment; filename="${ascii}"` : `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
+}
+
+/** Sends a file: whole, one byte range (RFC 9110, 14), or 304 when the caller already has it. */
+export async function sendDownload(ctx: Koa.Context, download: Download): Promise<void> {
+  const etag = `"${download.etag}"`;
+  ctx.set({
+    ETag: etag,
+    "Accept-Ranges": "bytes",
+    "Content-Disposition": disposition(download.filename),
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, no-cache",
+  });
+  if (matches(ctx.get("If-None-Match"), etag)) {
+    ctx.status = 304;
+    return;
+  }
+  const condition = ctx.get("If-Range");
+  const range = condition === "" || condition === etag ? parseRange(ctx.get("Range") || undefined, download.size) : null;
+  if (range === "unsatisfiable") {
+    ctx.set("Content-Range", `bytes */${download.size}`);
+    ctx.remove("Content-Disposition");
+    sendJson(ctx, 416, { message: `The requested range lies outside the file of ${download.size} bytes` });
+    return;
+  }
+  const stream = ctx.method === "HEAD" ? null : await download.open(range);
+  ctx.status = range ? 206 : 200;
+  if (range) ctx.set("Content-Range", `bytes ${range.start}-${range.end}/${download.size}`);
+  ctx.type = download.contentType;
+  if (stream) ctx.body = stream;
+  ctx.length = range ? range.end - range.start + 1 : download.size;
+}
+
+const matches = (header: string, etag: string): boolean =>
+  header !== "" && (header.trim() === "*" || header.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag));

@@ -1,0 +1,47 @@
+/**
+ * Small words for writing shapes. A TypeBox value is JSON Schema 2020-12, the dialect of OpenAPI 3.1; a named shape carries
+ * its component name in the keyword `x-component`, which survives copying, and becomes `#/components/schemas/NAME`.
+ */
+import Type from "typebox";
+import type { Static, TSchema } from "typebox";
+
+/** Gives a shape its component name in the OpenAPI document. Names are unique (tested). */
+export const named = <T extends TSchema>(name: string, schema: T): T => ({ ...schema, "x-component": name }) as T;
+
+/** The shape or null. Writing null is always accepted where the contract says "or null". */
+export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+
+/** May be absent or null. */
+export const Maybe = <T extends TSchema>(schema: T) => Type.Optional(Nullable(schema));
+
+/** One of a list of words. */
+export const OneOf = <const T extends readonly string[]>(words: T, options: Record<string, unknown> = {}) =>
+  Type.Unsafe<T[number]>({ type: "string", enum: [...words], ...options });
+
+/** A text that matches a grammar of domain/names.ts. */
+export const Matching = (pattern: string, options: Record<string, unknown> = {}) => Type.String({ pattern, ...options });
+
+/** An object that takes exactly the listed properties. */
+export const Closed = <T extends Record<string, TSchema>>(properties: T, options: Record<string, unknown> = {}) =>
+  Type.Object(properties, { additionalProperties: false, ...options });
+
+/** A repeatable query parameter: `a=1&a=2` and `a=1,2` are the same (wire-contract 1.1). */
+export const Repeated = <T extends TSchema>(item: T, options: Record<string, unknown> = {}) =>
+  Type.Optional(Type.Array(item, { "x-repeated": true, ...options }));
+
+export const Message = named("Message", Type.Object({ message: Type.String() }, { additionalProperties: false }));
+export const ValidationError = named(
+  "ValidationError",
+  Type.Object(
+    { message: Type.String(), errors: Type.Optional(Type.Record(Type.String(), Type.String())) },
+    { additionalProperties: false },
+  ),
+);
+/** The body of a write that has nothing to say (wire-contract 1.4). */
+export const Ok = Type.Literal("OK");
+
+export const Pagination = named(
+  "Pagination",
+  Closed({ total: Type.Integer(), page: Type.Integer(), per_page: Type.Integer(), page_count: Type.Integer() }),
+);
+export type PaginationValue = Static<typeof Pagination>;

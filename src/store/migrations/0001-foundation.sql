@@ -1,0 +1,341 @@
+-- The foundation: accounts, flows, trails, artifacts, attestations, policies, audit. Explained in schema.sql.
+CREATE TABLE organizations (
+  id               INTEGER PRIMARY KEY,
+  public_id        TEXT NOT NULL UNIQUE,
+  name             TEXT NOT NULL UNIQUE,
+  kind             TEXT NOT NULL CHECK (kind IN ('personal', 'shared')),
+  is_public        INTEGER NOT NULL DEFAULT 0 CHECK (is_public IN (0, 1)),
+  controls_enabled INTEGER NOT NULL DEFAULT 1 CHECK (controls_enabled IN (0, 1)),
+  created_at       REAL NOT NULL,
+  last_modified_at REAL NOT NULL
+) STRICT;
+
+CREATE TABLE users (
+  id                      INTEGER PRIMARY KEY,
+  public_id               TEXT NOT NULL UNIQUE,
+  name                    TEXT NOT NULL UNIQUE,
+  display_name            TEXT NOT NULL DEFAULT '',
+  email                   TEXT,
+  default_organization_id INTEGER REFERENCES organizations (id),
+  created_at              REAL NOT NULL,
+  last_modified_at        REAL NOT NULL
+) STRICT;
+-- E-mail look-ups ignore case.
+CREATE UNIQUE INDEX users_by_email ON users (lower(email)) WHERE email IS NOT NULL;
+
+CREATE TABLE memberships (
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  user_id         INTEGER NOT NULL REFERENCES users (id),
+  role            TEXT NOT NULL CHECK (role IN ('admin', 'member', 'snapshotter', 'reader')),
+  created_at      REAL NOT NULL,
+  PRIMARY KEY (organization_id, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX memberships_by_user ON memberships (user_id);
+
+-- Append-only: who changed whose membership, when, from what to what.
+CREATE TABLE membership_events (
+  id              INTEGER PRIMARY KEY,
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  timestamp       REAL NOT NULL,
+  event_type      TEXT NOT NULL CHECK (event_type IN ('added', 'changed', 'removed')),
+  user_name       TEXT NOT NULL,
+  role            TEXT,
+  previous_role   TEXT,
+  changed_by      TEXT NOT NULL,
+  source          TEXT NOT NULL CHECK (source IN ('app', 'scim', 'invitation', 'script'))
+) STRICT;
+CREATE INDEX membership_events_by_organization ON membership_events (organization_id, timestamp);
+
+CREATE TABLE service_accounts (
+  id               INTEGER PRIMARY KEY,
+  public_id        TEXT NOT NULL UNIQUE,
+  organization_id  INTEGER NOT NULL REFERENCES organizations (id),
+  name             TEXT NOT NULL,
+  description      TEXT,
+  privilege        TEXT NOT NULL CHECK (privilege IN ('admin', 'member', 'snapshotter', 'reader')),
+  creating_user_id TEXT NOT NULL,
+  for_webhook      INTEGER NOT NULL DEFAULT 0 CHECK (for_webhook IN (0, 1)),
+  created_at       REAL NOT NULL,
+  UNIQUE (organization_id, name)
+) STRICT;
+
+-- A key belongs to a user or to a service account. Only its SHA-256 is kept.
+CREATE TABLE api_keys (
+  id                      INTEGER PRIMARY KEY,
+  public_id               TEXT NOT NULL UNIQUE,
+  digest                  BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+  user_id                 INTEGER REFERENCES users (id),
+  service_account_id      INTEGER REFERENCES service_accounts (id) ON DELETE CASCADE,
+  description             TEXT NOT NULL,
+  created_at              REAL NOT NULL,
+  expires_at              REAL NOT NULL DEFAULT 0, -- 0: never
+  last_used_at            REAL NOT NULL DEFAULT 0, -- 0: not yet
+  grace_period_expires_at REAL,                    -- set by a rotation: from then on the key is dead
+  revoked_at              REAL,
+  CHECK ((user_id IS NULL) <> (service_account_id IS NULL))
+) STRICT;
+CREATE INDEX api_keys_by_user ON api_keys (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX api_keys_by_service_account ON api_keys (service_account_id) WHERE service_account_id IS NOT NULL;
+
+-- Flow templates, write-once: flows and trails point at the text that was in force.
+CREATE TABLE templates (
+  id        INTEGER PRIMARY KEY,
+  public_id TEXT NOT NULL UNIQUE,
+  content   TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE flows (
+  id                 INTEGER PRIMARY KEY,
+  public_id          TEXT NOT NULL UNIQUE,
+  organization_id    INTEGER NOT NULL REFERENCES organizations (id),
+  name               TEXT NOT NULL,
+  description        TEXT NOT NULL DEFAULT '',
+  visibility         TEXT NOT NULL CHECK (visibility IN ('public', 'private')),
+  template_id        INTEGER NOT NULL REFERENCES templates (id),
+  repo_url           TEXT,
+  archived_at        REAL,
+  archived_name      TEXT, -- the name before archiving; `name` then carries the suffix
+  latest_activity_at REAL,
+  latest_state       TEXT,
+  created_at         REAL NOT NULL,
+  last_modified_at   REAL NOT NULL,
+  UNIQUE (organization_id, name)
+) STRICT;
+CREATE INDEX flows_by_archived_name ON flows (organization_id, archived_name) WHERE archived_name IS NOT NULL;
+CREATE INDEX flows_by_activity ON flows (organization_id, latest_activity_at);
+
+-- Earlier names of renamed flows; a row dies when another flow takes the name.
+CREATE TABLE flow_aliases (
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  name            TEXT NOT NULL,
+  flow_id         INTEGER NOT NULL REFERENCES flows (id),
+  PRIMARY KEY (organization_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE flow_tags (
+  flow_id INTEGER NOT NULL REFERENCES flows (id),
+  key     TEXT NOT NULL,
+  value   TEXT NOT NULL,
+  PRIMARY KEY (flow_id, key)
+) STRICT, WITHOUT ROWID;
+
+-- Source repositories, captured from repo_info. Identity: the forge's id and the provider.
+CREATE TABLE repos (
+  id                   INTEGER PRIMARY KEY,
+  public_id            TEXT NOT NULL UNIQUE,
+  organization_id      INTEGER NOT NULL REFERENCES organizations (id),
+  external_id          TEXT NOT NULL,
+  provider             TEXT NOT NULL DEFAULT '', -- '': not told
+  name                 TEXT NOT NULL,
+  url                  TEXT NOT NULL,
+  description          TEXT NOT NULL DEFAULT '',
+  namespace_path_json  TEXT,
+  additional_info_json TEXT,
+  created_at           REAL NOT NULL,
+  last_modified_at     REAL NOT NULL,
+  UNIQUE (organization_id, external_id, provider)
+) STRICT;
+CREATE INDEX repos_by_name ON repos (organization_id, name);
+
+-- A trail carries its verdict: compliance_json is the complete compliance_status, reasons_json says why in words.
+CREATE TABLE trails (
+  id                   INTEGER PRIMARY KEY,
+  public_id            TEXT NOT NULL UNIQUE,
+  organization_id      INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id              INTEGER NOT NULL REFERENCES flows (id),
+  name                 TEXT NOT NULL,
+  description          TEXT,
+  git_commit_info_json TEXT,
+  origin_url           TEXT,
+  external_urls_json   TEXT,
+  user_data_json       TEXT,
+  template_id          INTEGER NOT NULL REFERENCES templates (id),
+  template_inherited   INTEGER NOT NULL CHECK (template_inherited IN (0, 1)),
+  created_by           TEXT NOT NULL,
+  created_at           REAL NOT NULL,
+  last_modified_at     REAL NOT NULL,
+  state                TEXT NOT NULL CHECK (state IN ('INCOMPLETE', 'COMPLIANT', 'NON-COMPLIANT')),
+  compliance_json      TEXT NOT NULL,
+  reasons_json         TEXT NOT NULL,
+  UNIQUE (flow_id, name)
+) STRICT;
+CREATE INDEX trails_by_organization ON trails (organization_id, id);
+CREATE INDEX trails_by_flow ON trails (flow_id, id);
+
+-- The history of a trail, append-only. event_json holds what is special to the type.
+CREATE TABLE trail_events (
+  id         INTEGER PRIMARY KEY,
+  trail_id   INTEGER NOT NULL REFERENCES trails (id),
+  type       TEXT NOT NULL,
+  timestamp  REAL NOT NULL,
+  event_json TEXT NOT NULL
+) STRICT;
+CREATE INDEX trail_events_by_trail ON trail_events (trail_id, id);
+
+CREATE TABLE trail_repos (
+  trail_id INTEGER NOT NULL REFERENCES trails (id),
+  repo_id  INTEGER NOT NULL REFERENCES repos (id),
+  PRIMARY KEY (trail_id, repo_id)
+) STRICT, WITHOUT ROWID;
+
+-- One record for each (trail, fingerprint, reference name); a legacy record has no trail. state and reasons_json are the
+-- verdict of the artifact in its trail, attestations_json its artifact-level status entries.
+CREATE TABLE artifacts (
+  id                   INTEGER PRIMARY KEY,
+  public_id            TEXT NOT NULL UNIQUE,
+  organization_id      INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id              INTEGER NOT NULL REFERENCES flows (id),
+  trail_id             INTEGER REFERENCES trails (id),
+  fingerprint          TEXT NOT NULL CHECK (length(fingerprint) = 64),
+  reference_name       TEXT,
+  filename             TEXT NOT NULL,
+  description          TEXT,
+  git_commit           TEXT NOT NULL,
+  git_commit_info_json TEXT,
+  commits_list_json    TEXT,
+  repo_info_json       TEXT,
+  repo_id              INTEGER REFERENCES repos (id),
+  repo_url             TEXT,
+  build_url            TEXT NOT NULL,
+  commit_url           TEXT NOT NULL,
+  external_urls_json   TEXT,
+  annotations_json     TEXT,
+  user_data_json       TEXT,
+  template_json        TEXT NOT NULL, -- the names of the attestations that were expected at the last report
+  legacy_is_compliant  INTEGER CHECK (legacy_is_compliant IN (0, 1)),
+  created_by           TEXT NOT NULL,
+  created_at           REAL NOT NULL,
+  last_modified_at     REAL NOT NULL,
+  state                TEXT NOT NULL CHECK (state IN ('INCOMPLETE', 'COMPLIANT', 'NON-COMPLIANT')),
+  attestations_json    TEXT NOT NULL,
+  reasons_json         TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, '')) WHERE trail_id IS NOT NULL;
+CREATE UNIQUE INDEX artifacts_legacy_identity ON artifacts (flow_id, fingerprint) WHERE trail_id IS NULL;
+CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id);
+CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, id);
+CREATE INDEX artifacts_by_commit ON artifacts (flow_id, git_commit);
+CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
+CREATE INDEX artifacts_by_flow ON artifacts (flow_id, id);
+CREATE INDEX artifacts_by_repo ON artifacts (repo_id, id) WHERE repo_id IS NOT NULL;
+
+-- Every record ever reported, append-only. The id is also the order in which records were accepted.
+CREATE TABLE attestations (
+  id                    INTEGER PRIMARY KEY,
+  public_id             TEXT NOT NULL UNIQUE,
+  organization_id       INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id               INTEGER NOT NULL REFERENCES flows (id),
+  trail_id              INTEGER NOT NULL REFERENCES trails (id),
+  scope                 TEXT NOT NULL CHECK (scope IN ('trail', 'artifact')),
+  name                  TEXT NOT NULL,
+  type                  TEXT NOT NULL, -- label as stored: generic, ..., custom:NAME, system:decision, override
+  is_compliant          INTEGER NOT NULL CHECK (is_compliant IN (0, 1)),
+  artifact_fingerprint  TEXT,
+  target_artifacts_json TEXT,
+  git_commit            TEXT,
+  git_commit_info_json  TEXT,
+  repo_info_json        TEXT,
+  origin_url            TEXT,
+  description           TEXT,
+  annotations_json      TEXT NOT NULL,
+  external_urls_json    TEXT,
+  user_data_json        TEXT,
+  payload_json          TEXT NOT NULL, -- what is special to the type, in the shape of the response
+  reasons_json          TEXT NOT NULL,
+  overridden_type       TEXT,          -- of an override: the type of what it overrides
+  original_id           INTEGER REFERENCES attestations (id), -- of an override: the record it overrides
+  control               TEXT,
+  control_version       INTEGER,
+  evidence_digest       TEXT,          -- SHA-256 of the attachment: its address in the vault
+  evidence_size         INTEGER,
+  evidence_filename     TEXT,
+  evidence_content_type TEXT,
+  reported_by           TEXT NOT NULL,
+  created_at            REAL NOT NULL,
+  CHECK ((evidence_digest IS NULL) = (evidence_size IS NULL)),
+  CHECK ((type = 'override') = (overridden_type IS NOT NULL))
+) STRICT;
+CREATE INDEX attestations_by_organization ON attestations (organization_id, id);
+CREATE INDEX attestations_by_flow ON attestations (flow_id, id);
+CREATE INDEX attestations_by_trail_name ON attestations (trail_id, name, id);
+CREATE INDEX attestations_by_fingerprint ON attestations (trail_id, artifact_fingerprint) WHERE artifact_fingerprint IS NOT NULL;
+CREATE INDEX attestations_by_commit ON attestations (organization_id, git_commit, id) WHERE git_commit IS NOT NULL;
+CREATE INDEX attestations_by_name ON attestations (organization_id, name, id);
+CREATE INDEX attestations_by_evidence ON attestations (evidence_digest) WHERE evidence_digest IS NOT NULL;
+
+-- Which artifacts a record belongs to, also when the artifact came after it.
+CREATE TABLE attestation_bindings (
+  artifact_id    INTEGER NOT NULL REFERENCES artifacts (id),
+  attestation_id INTEGER NOT NULL REFERENCES attestations (id),
+  PRIMARY KEY (artifact_id, attestation_id)
+) STRICT, WITHOUT ROWID;
+
+-- Records that wait for an artifact of this name and commit to be reported to the trail. Kept for ever: several may come.
+CREATE TABLE pending_bindings (
+  trail_id       INTEGER NOT NULL REFERENCES trails (id),
+  reference_name TEXT NOT NULL,
+  git_commit     TEXT NOT NULL,
+  attestation_id INTEGER NOT NULL REFERENCES attestations (id),
+  PRIMARY KEY (trail_id, reference_name, git_commit, attestation_id)
+) STRICT, WITHOUT ROWID;
+
+-- The latest record of each name: on the trail itself (artifact_id 0) or on one of its artifacts. Derived, kept up to date
+-- in the transaction that records the attestation, so that evaluating a trail reads only what counts.
+CREATE TABLE current_attestations (
+  trail_id       INTEGER NOT NULL REFERENCES trails (id),
+  artifact_id    INTEGER NOT NULL,
+  name           TEXT NOT NULL,
+  attestation_id INTEGER NOT NULL REFERENCES attestations (id),
+  PRIMARY KEY (trail_id, artifact_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE policies (
+  id               INTEGER PRIMARY KEY,
+  public_id        TEXT NOT NULL UNIQUE,
+  organization_id  INTEGER NOT NULL REFERENCES organizations (id),
+  name             TEXT NOT NULL,
+  description      TEXT NOT NULL DEFAULT '',
+  created_by       TEXT NOT NULL,
+  created_at       REAL NOT NULL,
+  last_modified_at REAL NOT NULL,
+  UNIQUE (organization_id, name)
+) STRICT;
+
+-- Immutable. policy_yaml is byte-identical to the upload.
+CREATE TABLE policy_versions (
+  id          INTEGER PRIMARY KEY,
+  policy_id   INTEGER NOT NULL REFERENCES policies (id),
+  version     INTEGER NOT NULL CHECK (version > 0),
+  comment     TEXT NOT NULL DEFAULT '',
+  timestamp   REAL NOT NULL,
+  created_by  TEXT NOT NULL,
+  policy_yaml TEXT NOT NULL,
+  UNIQUE (policy_id, version)
+) STRICT;
+
+CREATE TABLE policy_events (
+  id        INTEGER PRIMARY KEY,
+  policy_id INTEGER NOT NULL REFERENCES policies (id),
+  type      TEXT NOT NULL CHECK (type IN ('creation', 'metadata_update', 'new_version', 'renaming', 'archiving')),
+  timestamp REAL NOT NULL,
+  user_name TEXT NOT NULL,
+  data_json TEXT
+) STRICT;
+CREATE INDEX policy_events_by_policy ON policy_events (policy_id, id);
+
+-- Every change ever made through the API or the command line, appended in the transaction of the change.
+CREATE TABLE audit_log (
+  id              INTEGER PRIMARY KEY,
+  timestamp       REAL NOT NULL,
+  organization_id INTEGER REFERENCES organizations (id),
+  actor_kind      TEXT NOT NULL CHECK (actor_kind IN ('user', 'service_account', 'operator')),
+  actor_id        TEXT NOT NULL, -- public id; '' for the operator's command line
+  actor_name      TEXT NOT NULL,
+  key_id          TEXT NOT NULL, -- public id of the key that was used; '' on the command line
+  operation       TEXT NOT NULL,
+  event           TEXT NOT NULL,
+  target          TEXT NOT NULL,
+  request_id      TEXT NOT NULL,
+  detail_json     TEXT
+) STRICT;
+CREATE INDEX audit_log_by_organization ON audit_log (organization_id, id);
