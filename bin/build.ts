@@ -1,0 +1,24 @@
+// Builds dist/assay from this checkout: bundle, then pack. Two builds of one commit give the same bytes.
+
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { buildInfo } from "../src/assets.ts";
+import { bundle } from "./bundle.ts";
+import { pack } from "./pack.ts";
+
+if (process.platform !== "linux" || process.arch !== "x64") {
+  throw new Error(`executables are built on linux-x64, and this is ${process.platform}-${process.arch}`);
+}
+
+const started = performance.now();
+const root = join(import.meta.dirname, "..");
+const work = join(root, ".build");
+const output = join(root, "dist", "assay");
+
+await pack(work, await bundle(root, join(work, "bundle")), output);
+
+const bytes = readFileSync(output);
+const { version, commit } = buildInfo();
+console.log(`dist/assay ${version} (${commit ?? "unknown commit"}): ${(bytes.length / 1e6).toFixed(1)} MB in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+console.log(`sha256 ${createHash("sha256").update(bytes).digest("hex")}`);

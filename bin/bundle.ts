@@ -1,0 +1,66 @@
+// Turns src/ into one CommonJS file per entry, beside the assets it will read: .build/bundle/{main.cjs,assets/...}.
+
+import { build } from "esbuild";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { buildInfo, listAssets, readAsset } from "../src/assets.ts";
+
+/**
+ * Bundles the checkout at `root` into `directory`, which is emptied first, and returns the keys of its assets, sorted.
+ * The result depends on the commit and the lock file alone: no absolute path and no time goes into it.
+ */
+export async function bundle(root: string, directory: string): Promise<string[]> {
+  rmSync(directory, { recursive: true, force: true });
+  const keys = listAssets("");
+  for (const key of keys) write(join(directory, "assets", key), readAsset(key));
+
+  await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"));
+  for (const name of workerNames(root)) {
+    const key = `workers/${name}.cjs`;
+    await bundleEntry(root, `src/workers/${name}.ts`, join(directory, "assets", key));
+    keys.push(key);
+  }
+  return keys.sort();
+}
+
+/** The entries of worker threads: src/workers/<something>-worker.ts. */
+function workerNames(root: string): string[] {
+  const directory = join(root, "src", "workers");
+  if (!existsSync(directory)) return [];
+  return readdirSync(directory)
+    .filter((file) => file.endsWith("-worker.ts"))
+    .map((file) => file.slice(0, -".ts".length))
+    .sort();
+}
+
+async function bundleEntry(root: string, entry: string, outfile: string): Promise<void> {
+  await build({
+    absWorkingDir: root,
+    entryPoints: [entry],
+    outfile,
+    bundle: true,
+    platform: "node",
+    target: "node24",
+    format: "cjs",
+    charset: "utf8",
+    // Error classes are told apart by name in places; a shortened name turned a 413 into a 500.
+    minify: false,
+    keepNames: true,
+    // A node_modules that is a link elsewhere must not put that place into the file.
+    preserveSymlinks: true,
+    define: {
+      ASSAY_BUILD: JSON.stringify(buildInfo()),
+      "import.meta.url": "undefined",
+    },
+    // The executable itself does not read NODE_OPTIONS, but a worker thread or a child process of it might.
+    banner: { js: "delete process.env.NODE_OPTIONS;" },
+    // A worker is evaluated from text: this is the name it has in a stack trace.
+    footer: { js: `//# sourceURL=${entry.replace(/^.*\//, "").replace(/\.ts$/, ".cjs")}` },
+    logLevel: "warning",
+  });
+}
+
+function write(path: string, content: Buffer): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+}

@@ -1,0 +1,154 @@
+// Everything that ships with Assay and is not code: the schema, its migrations, the web pages and the native addon.
+//
+// The program runs in three worlds: a checkout (Node runs the .ts files), a bundle (Node runs .build/bundle/main.cjs,
+// for profiling what will be packed) and the packed executable. This module is the only one that knows which, and so the
+// only one that may touch an embedded file. The table SOURCES is read in the checkout and by the build; whatever it
+// lists is found under the same key in all three worlds.
+
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join, relative, sep } from "node:path";
+import * as sea from "node:sea";
+import { fileURLToPath } from "node:url";
+import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
+
+/** What a build says about itself. `commit` is null where git could not tell, and ends in "-modified" for an unclean tree. */
+export interface BuildInfo {
+  readonly version: string;
+  readonly commit: string | null;
+}
+
+/** The native addon of better-sqlite3; see store/addon.ts, its only reader. */
+export const ADDON_ASSET = "better_sqlite3.node";
+
+interface Source {
+  /** A key, or a prefix of keys when it ends in "/". */
+  readonly key: string;
+  /** A file, or a directory where the key is a prefix; relative to the checkout. */
+  readonly from: string;
+  /** Which files of the directory are shipped, by their path below it; null means all. */
+  readonly accept: RegExp | null;
+}
+
+const SOURCES: readonly Source[] = [
+  { key: "schema.sql", from: "schema.sql", accept: null },
+  { key: "migrations/", from: "src/store/migrations", accept: /^\d{4}-[a-z0-9-]+\.sql$/ },
+  { key: "ui/", from: "src/ui/static", accept: null },
+  { key: "docs/", from: "src/ui/docs", accept: null },
+  {
+    key: "swagger-ui/",
+    from: "node_modules/swagger-ui-dist",
+    accept: /^(swagger-ui\.css|swagger-ui-bundle\.js|swagger-ui-standalone-preset\.js|favicon-\d+x\d+\.png|LICENSE|NOTICE)$/,
+  },
+  { key: ADDON_ASSET, from: `node_modules/better-sqlite3/prebuilds/${process.platform}-${process.arch}.node`, accept: null },
+];
+
+// Defined by the build; not there at all in a checkout.
+declare const ASSAY_BUILD: BuildInfo;
+
+const built: BuildInfo | null = typeof ASSAY_BUILD === "undefined" ? null : ASSAY_BUILD;
+
+// A worker of a bundle is evaluated from text and does not know where the bundle lies, so the main thread tells it.
+const BUNDLE_DIRECTORY = "assay.bundle-directory";
+if (built !== null && !sea.isSea() && isMainThread) setEnvironmentData(BUNDLE_DIRECTORY, __dirname);
+
+/**
+ * The bytes of one asset, in a buffer of the caller's own.
+ * Throws an Error that names the key when no such asset ships.
+ */
+export function readAsset(key: string): Buffer {
+  if (built !== null && sea.isSea()) {
+    if (!sea.getAssetKeys().includes(key)) throw missing(key);
+    return Buffer.from(sea.getAsset(key));
+  }
+  const path = files().get(key);
+  if (path === undefined) throw missing(key);
+  return readFileSync(path);
+}
+
+/** The asset as text (UTF-8). Throws like `readAsset`. */
+export function readTextAsset(key: string): string {
+  return readAsset(key).toString("utf8");
+}
+
+/** The keys that begin with `prefix`, sorted by code unit. An unknown prefix has no keys; that is no mistake. */
+export function listAssets(prefix: string): string[] {
+  const keys = built !== null && sea.isSea() ? sea.getAssetKeys() : [...files().keys()];
+  return keys.filter((key) => key.startsWith(prefix)).sort();
+}
+
+/** Where a checkout keeps the asset on disk (absolute path); null where it is embedded or does not exist. */
+export function checkoutPath(key: string): string | null {
+  return built === null ? (files().get(key) ?? null) : null;
+}
+
+/**
+ * How to start the worker thread whose entry is src/workers/<name>.ts:
+ * `new Worker(entry.source, { eval: entry.eval })`. In a checkout the source is the path of the file; in an executable
+ * there is no file to name, so the source is the code itself.
+ * Throws an Error when no such worker ships.
+ */
+export function workerEntry(name: string): { source: string; eval: boolean } {
+  if (built === null) {
+    const path = join(checkoutRoot(), "src", "workers", `${name}.ts`);
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) throw missing(`workers/${name}.cjs`);
+    return { source: path, eval: false };
+  }
+  return { source: readTextAsset(`workers/${name}.cjs`), eval: true };
+}
+
+/** Version and commit of this build: baked in by the build, asked of package.json and git in a checkout. */
+export function buildInfo(): BuildInfo {
+  if (built !== null) return built;
+  const root = checkoutRoot();
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  return { version, commit: currentCommit(root) };
+}
+
+function currentCommit(root: string): string | null {
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  try {
+    // A file that nobody committed is built in like any other, so it counts as a modification too.
+    return git("rev-parse", "HEAD") + (git("status", "--porcelain") === "" ? "" : "-modified");
+  } catch {
+    return null;
+  }
+}
+
+function checkoutRoot(): string {
+  return fileURLToPath(new URL("..", import.meta.url));
+}
+
+/** Key -> absolute path. Read anew each time: it is asked a few dozen times in a process, and tests add files. */
+function files(): Map<string, string> {
+  const found = new Map<string, string>();
+  if (built !== null) {
+    const assets = join(String(getEnvironmentData(BUNDLE_DIRECTORY)), "assets");
+    for (const name of filesBelow(assets)) found.set(name, join(assets, name));
+    return found;
+  }
+  const root = checkoutRoot();
+  for (const { key, from, accept } of SOURCES) {
+    const path = join(root, from);
+    if (!key.endsWith("/")) {
+      if (statSync(path, { throwIfNoEntry: false })?.isFile()) found.set(key, path);
+      continue;
+    }
+    for (const name of filesBelow(path)) {
+      if (accept === null || accept.test(name)) found.set(key + name, join(path, name));
+    }
+  }
+  return found;
+}
+
+/** Paths of the files below a directory, relative to it, with "/" between; none when there is no such directory. */
+function filesBelow(directory: string): string[] {
+  if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) return [];
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(directory, join(entry.parentPath, entry.name)).split(sep).join("/"));
+}
+
+function missing(key: string): Error {
+  return new Error(`no asset "${key}" ships with this build of Assay`);
+}
