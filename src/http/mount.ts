@@ -34,27 +34,27 @@ export type Caller = {
 /** What the caller is in the organization of the path. */
 export type Membership = { organizationId: number; role: Role | null; isPublic: boolean };
 
-export type RequestFacts = {
+export type RequestFacts<M extends Membership = Membership> = {
   requestId: string;
   /** null on operations without login. */
   caller: Caller | null;
   /** null on operations outside an organization. */
-  membership: Membership | null;
+  membership: M | null;
   operationId: string;
 };
 
-export type House<Context> = {
+export type House<Context, M extends Membership = Membership> = {
   operations: readonly AnyOperation<Context>[];
   limits: BodyLimits;
   /** The caller that holds the key with this SHA-256 (32 bytes); null when unknown, expired or revoked. */
   authenticate(keyDigest: Buffer): Caller | null;
   /** What a caller is in an organization; null when there is no such organization. */
-  membership(caller: Caller, organization: string): Membership | null;
-  context(facts: RequestFacts): Context;
+  membership(caller: Caller, organization: string): M | null;
+  context(facts: RequestFacts<M>): Context;
   /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
   write<T>(work: () => T): Promise<T>;
   /** Appends the audit entry of a write that is about to be committed. Runs inside the writer. */
-  audit(context: Context, facts: RequestFacts, event: string, target: string): void;
+  audit(context: Context, facts: RequestFacts<M>, event: string, target: string): void;
   evidence: EvidenceStage;
   newId(): string;
   logRequest(line: RequestLine, error: unknown): void;
@@ -69,7 +69,7 @@ const LINGER_MS = 5_000;
 type State = { operationId: string | null; facts: RequestFacts | null; organization: string | null };
 
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
-export function mountOperations<Context>(house: House<Context>): Koa.Middleware {
+export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
   const routers = new Map<string, Router>();
   const methodsByPath = new Map<string, Set<Method>>();
   for (const operation of [...house.operations].sort((a, b) => compareRoutes(a.path, b.path))) {
@@ -105,7 +105,7 @@ export function mountOperations<Context>(house: House<Context>): Koa.Middleware 
 }
 
 /** The outermost middleware: request id, the error boundary, and one log line per request. */
-export function arrive<Context>(house: House<Context>): Koa.Middleware {
+export function arrive<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
   return async function arrival(ctx, next) {
     const started = process.hrtime.bigint();
     const asked = ctx.get("X-Request-ID");
@@ -156,8 +156,8 @@ function lingerAfter(ctx: Koa.Context): void {
   ctx.req.once("end", () => clearTimeout(timer));
 }
 
-async function serve<Context>(
-  house: House<Context>,
+async function serve<Context, M extends Membership>(
+  house: House<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context & { params: Record<string, string> },
 ): Promise<void> {
@@ -196,13 +196,13 @@ async function serve<Context>(
 }
 
 /** Who calls and whether they may (semantics 1.2, 1.4). One 403 for "no such organization" and "not yours". */
-function authorize<Context>(
-  house: House<Context>,
+function authorize<Context, M extends Membership>(
+  house: House<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context,
   organization: string | null,
-): RequestFacts {
-  const facts: RequestFacts = {
+): RequestFacts<M> {
+  const facts: RequestFacts<M> = {
     requestId: ctx.state["requestId"] as string,
     caller: null,
     membership: null,
@@ -256,7 +256,7 @@ const MAX_QUERY_KEYS = 5_000;
 type ReadBody = { body: unknown; sent: ReadonlySet<string>; file: Input<TObject, TObject, never>["file"]; staged: StagedFile | null };
 const NOTHING_SENT: ReadonlySet<string> = new Set();
 
-async function readBody<Context>(house: House<Context>, operation: AnyOperation<Context>, ctx: Koa.Context): Promise<ReadBody> {
+async function readBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context): Promise<ReadBody> {
   const none: ReadBody = { body: null, sent: NOTHING_SENT, file: null, staged: null };
   const shape = operation.body;
   if (shape.kind === "none") {
@@ -290,7 +290,7 @@ async function readBody<Context>(house: House<Context>, operation: AnyOperation<
 const sentKeys = (value: unknown): ReadonlySet<string> =>
   typeof value === "object" && value !== null ? new Set(Object.keys(value)) : NOTHING_SENT;
 
-async function send<Context>(house: House<Context>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
+async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
   if ("download" in reply) return sendDownload(ctx, reply.download);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;

@@ -1,0 +1,14 @@
+/** All operations of the API: everything that the files of this folder export as an operation. */
+import type { AssayOperation } from "./kit.ts";
+import * as meta from "./meta.ts";
+import * as organizations from "./organizations.ts";
+import * as users from "./users.ts";
+
+const isOperation = (value: unknown): value is AssayOperation =>
+  typeof value === "object" && value !== null && "handle" in value && "permission" in value;
+
+const resources: readonly object[] = [meta, organizations, users];
+
+export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>
+  Object.values(resource).flat().filter(isOperation),
+);

@@ -1,0 +1,27 @@
+/** Absolute addresses in answers: pages for people (`html_url`) and API objects (`api_url`, `_links`). */
+
+export type Urls = ReturnType<typeof urlsFor>;
+
+/** @param baseUrl public address of the host without a trailing slash, such as `https://assay.example.com`. */
+export function urlsFor(baseUrl: string) {
+  const root = baseUrl.replace(/\/+$/, "");
+  const join = (...parts: string[]): string => parts.map(encodeURIComponent).join("/");
+  const page = (...parts: string[]): string => `${root}/${join(...parts)}`;
+  const api = (...parts: string[]): string => `${root}/api/v2/${join(...parts)}`;
+  return {
+    root,
+    apiRoot: `${root}/api/v2`,
+    /** The page of a flow: `<host>/{org}/flows/{flow}`. */
+    flowPage: (org: string, flow: string) => page(org, "flows", flow),
+    trailPage: (org: string, flow: string, trail: string) => page(org, "flows", flow, "trails", trail),
+    /** wire-contract 4: the trail page with the attestation's drawer open. */
+    attestationPage: (org: string, flow: string, trail: string, id: string) => `${page(org, "flows", flow, "trails", trail)}?attestation_id=${id}`,
+    /** wire-contract 5. */
+    artifactPage: (org: string, flow: string, fingerprint: string, id: string) =>
+      `${page(org, "flows", flow, "artifacts", fingerprint)}?artifact_id=${id}`,
+    artifactApi: (org: string, flow: string, fingerprint: string) => api("artifacts", org, flow, "fingerprint", fingerprint),
+    attestationApi: (org: string, id: string) => `${api("attestations", org)}?attestation_id=${id}`,
+    evidenceApi: (org: string, flow: string, trail: string, id: string) =>
+      api("attestations", org, flow, "trail", trail, "attestation", id, "evidence"),
+  };
+}

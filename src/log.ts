@@ -1,1 +1,0 @@
-export type RequestLine = { method: string; route: string; path: string; status: number; duration_ms: number; actor: string | null; org: string | null; request_id: string; bytes_in: number; bytes_out: number };

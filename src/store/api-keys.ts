@@ -1,0 +1,98 @@
+/**
+ * API keys. Only the SHA-256 of a key is stored; its text exists once, in the answer that creates it. When a key was last
+ * used is noted in memory and written every now and then, so that a read costs no write.
+ */
+import { createHash } from "node:crypto";
+import type { Role } from "../domain/access.ts";
+import type { Db, Sources } from "./database.ts";
+
+/** A live key with its holder: exactly one of user and service account. */
+export type KeyHolder = {
+  key_id: number;
+  key_public_id: string;
+  expires_at: number;
+  grace_period_expires_at: number | null;
+  user_id: number | null;
+  service_account_id: number | null;
+  holder_public_id: string;
+  name: string;
+  display_name: string;
+  /** Of a service account: the only organization where it acts, and its role there. */
+  organization_id: number | null;
+  privilege: Role | null;
+};
+
+export type ApiKeyRow = {
+  id: number;
+  public_id: string;
+  description: string;
+  created_at: number;
+  expires_at: number;
+  last_used_at: number;
+  grace_period_expires_at: number | null;
+  revoked_at: number | null;
+};
+
+export type KeyOwner = { userId: number } | { serviceAccountId: number };
+
+const COLUMNS = "id, public_id, description, created_at, expires_at, last_used_at, grace_period_expires_at, revoked_at";
+
+/** The SHA-256 under which a key is stored, 32 bytes. */
+export const keyDigest = (key: string): Buffer => createHash("sha256").update(key).digest();
+
+export function apiKeyStore(db: Db, { now, newId }: Sources) {
+  const byDigest = db.prepare<[Buffer], KeyHolder>(
+    `SELECT k.id AS key_id, k.public_id AS key_public_id, k.expires_at, k.grace_period_expires_at, k.user_id, k.service_account_id,
+            coalesce(u.public_id, a.public_id) AS holder_public_id, coalesce(u.name, a.name) AS name,
+            coalesce(u.display_name, '') AS display_name, a.organization_id, a.privilege
+     FROM api_keys k LEFT JOIN users u ON u.id = k.user_id LEFT JOIN service_accounts a ON a.id = k.service_account_id
+     WHERE k.digest = ? AND k.revoked_at IS NULL`,
+  );
+  const anyByDigest = db.prepare<[Buffer], ApiKeyRow & { user_id: number | null; service_account_id: number | null }>(
+    `SELECT ${COLUMNS}, user_id, service_account_id FROM api_keys WHERE digest = ?`,
+  );
+  const insert = db.prepare(
+    `INSERT INTO api_keys (public_id, digest, user_id, service_account_id, description, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const ofUser = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE user_id = ? ORDER BY id`);
+  const ofAccount = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? ORDER BY id`);
+  const revoke = db.prepare("UPDATE api_keys SET revoked_at = ? WHERE public_id = ? AND revoked_at IS NULL");
+  const touch = db.prepare("UPDATE api_keys SET last_used_at = max(last_used_at, ?) WHERE id = ?");
+  const used = new Map<number, number>();
+
+  const alive = (key: { expires_at: number; grace_period_expires_at: number | null }, at: number): boolean =>
+    (key.expires_at === 0 || key.expires_at > at) && (key.grace_period_expires_at === null || key.grace_period_expires_at > at);
+
+  return {
+    /** Who holds the key with this SHA-256; null when it is unknown, revoked or expired. Notes the use. */
+    authenticate(digest: Buffer): KeyHolder | null {
+      const holder = byDigest.get(digest);
+      const at = now();
+      if (!holder || !alive(holder, at)) return null;
+      used.set(holder.key_id, at);
+      return holder;
+    },
+    /** Stores a new key. `expiresAt` in epoch seconds, 0 for never. The key must not be known yet. @returns its public id. */
+    create(owner: KeyOwner, fields: { digest: Buffer; description: string; expiresAt: number }): string {
+      const publicId = newId();
+      const user = "userId" in owner ? owner.userId : null;
+      const account = "serviceAccountId" in owner ? owner.serviceAccountId : null;
+      insert.run(publicId, fields.digest, user, account, fields.description, now(), fields.expiresAt);
+      return publicId;
+    },
+    /** The record of a key whatever its state, with its owner; null when it was never stored. */
+    find: (digest: Buffer) => anyByDigest.get(digest) ?? null,
+    /** All keys of an owner, oldest first, dead ones included. */
+    list: (owner: KeyOwner): ApiKeyRow[] => ("userId" in owner ? ofUser.all(owner.userId) : ofAccount.all(owner.serviceAccountId)),
+    isAlive: (key: ApiKeyRow): boolean => key.revoked_at === null && alive(key, now()),
+    /** Revokes at once. @returns false when there is no such live key. */
+    revoke: (publicId: string): boolean => revoke.run(now(), publicId).changes > 0,
+    /** Whether uses were noted that are not written yet. */
+    hasUnwrittenUses: (): boolean => used.size > 0,
+    /** Writes the noted uses; to be called inside a write. */
+    writeUses(): void {
+      for (const [id, at] of used) touch.run(at, id);
+      used.clear();
+    },
+  };
+}

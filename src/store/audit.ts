@@ -1,0 +1,46 @@
+/** The audit log: one row for every change, written in the transaction of the change. */
+import type { Db, Sources } from "./database.ts";
+
+export type AuditEntry = {
+  organizationId: number | null;
+  actor: { kind: "user" | "service_account" | "operator"; publicId: string; name: string; keyPublicId: string };
+  operation: string;
+  event: string;
+  target: string;
+  requestId: string;
+  detail: Readonly<Record<string, unknown>> | null;
+};
+
+export type AuditRow = {
+  id: number;
+  timestamp: number;
+  organization_id: number | null;
+  actor_kind: string;
+  actor_id: string;
+  actor_name: string;
+  key_id: string;
+  operation: string;
+  event: string;
+  target: string;
+  request_id: string;
+  detail_json: string | null;
+};
+
+export function auditStore(db: Db, { now }: Sources) {
+  const insert = db.prepare(
+    `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const list = db.prepare<[number, number], AuditRow>(
+    `SELECT id, timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json
+     FROM audit_log WHERE organization_id = ? ORDER BY id DESC LIMIT ?`,
+  );
+  return {
+    append({ organizationId, actor, operation, event, target, requestId, detail }: AuditEntry): void {
+      const json = detail === null ? null : JSON.stringify(detail);
+      insert.run(now(), organizationId, actor.kind, actor.publicId, actor.name, actor.keyPublicId, operation, event, target, requestId, json);
+    },
+    /** The newest entries of an organization, newest first. */
+    latest: (organizationId: number, limit: number): AuditRow[] => list.all(organizationId, limit),
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * The database file: opening, pragmas, the schema and its migrations.
+ *
+ * Invariants: a database newer than this program is refused before a single statement runs on it; migrations run in one
+ * transaction, after a complete copy of the database was written and synced; a commit that was acknowledged survives the
+ * loss of power (WAL with synchronous=FULL).
+ */
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { listAssets, readTextAsset } from "../assets.ts";
+import { loadAddon } from "./addon.ts";
+
+export type Db = Database.Database;
+
+/** Time and ids come in from outside, so that tests decide them. */
+export type Sources = {
+  /** Epoch seconds, with fraction. */
+  now(): number;
+  /** A new public id, 8-4-4-4-8 hex. */
+  newId(): string;
+};
+
+/** "ASSY": marks the file as ours. */
+export const APPLICATION_ID = 0x41535359;
+
+/** The database was written by a newer program. Nothing was touched. */
+export class NewerDatabaseError extends Error {
+  constructor(file: string, found: number, known: number) {
+    super(
+      `the database ${file} has schema version ${found}, but this program knows versions up to ${known}. ` +
+        "It was written by a newer Assay: start that version, or restore the backup that was made before the upgrade",
+    );
+    this.name = "NewerDatabaseError";
+  }
+}
+
+/** The file is a SQLite database of somebody else, or no database at all. */
+export class ForeignDatabaseError extends Error {
+  constructor(file: string, why: string) {
+    super(`${file} is not a database of Assay: ${why}`);
+    this.name = "ForeignDatabaseError";
+  }
+}
+
+export type Migration = { version: number; name: string; sql: string };
+
+/** All migrations in order; version N is the N-th. */
+export function migrations(): Migration[] {
+  return listAssets("migrations/").map((key, index) => {
+    const name = key.slice("migrations/".length);
+    const version = Number.parseInt(name, 10);
+    if (version !== index + 1) throw new Error(`migration ${name} should have the number ${index + 1}`);
+    return { version, name, sql: readTextAsset(key) };
+  });
+}
+
+/** The schema version of this program. */
+export const schemaVersion = (): number => listAssets("migrations/").length;
+
+/**
+ * Opens (and creates) the database of a data directory and brings it to the present schema.
+ * @param directory the data directory; `assay.db` in it is opened, copies before migrations go to `backups/`.
+ * @param now epoch seconds, for the name of the copy.
+ * @throws NewerDatabaseError, ForeignDatabaseError.
+ */
+export function openDatabase(directory: string, now: number): Db {
+  const file = join(directory, "assay.db");
+  refuseUnknown(file);
+  const db = connect(file, directory);
+  try {
+    migrate(db, file, join(directory, "backups"), now);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  return db;
+}
+
+/** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
+export function openMemory(image: Buffer | null = null): Db {
+  const db = new Database(image ?? ":memory:", options(null));
+  db.pragma("foreign_keys = ON");
+  if (!image) createSchema(db);
+  return db;
+}
+
+const options = (directory: string | null): Database.Options =>
+  // better-sqlite3 takes the loaded addon; its types know only the path form.
+  ({ nativeBinding: loadAddon(directory) as unknown as string, timeout: BUSY_TIMEOUT_MS });
+
+/** How long a command line that writes beside a serving process may hold the write lock before the other gives up. */
+const BUSY_TIMEOUT_MS = 5_000;
+
+/** A connection with the pragmas that every connection of ours has. */
+function connect(file: string, directory: string): Db {
+  const db = new Database(file, options(directory));
+  db.pragma("journal_mode = WAL");
+  // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.
+  db.pragma("synchronous = FULL");
+  db.pragma("foreign_keys = ON");
+  db.pragma("trusted_schema = OFF");
+  db.pragma("temp_store = MEMORY");
+  db.pragma("cache_size = -32768"); // 32 MiB
+  db.pragma("journal_size_limit = 67108864"); // a WAL that once grew is cut back to 64 MiB
+  return db;
+}
+
+/**
+ * Looks at the file header (SQLite file format, 1.3): user_version at byte 60, application_id at byte 68. Migrations end
+ * with a checkpoint, so the main file always tells the truth about its version.
+ */
+function refuseUnknown(file: string): void {
+  if (!existsSync(file)) return;
+  const header = Buffer.alloc(100);
+  const descriptor = openSync(file, "r");
+  let size: number;
+  try {
+    size = readSync(descriptor, header, 0, 100, 0);
+  } finally {
+    closeSync(descriptor);
+  }
+  if (size === 0) return; // created, but never written: the process died at once
+  if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3") throw new ForeignDatabaseError(file, "it is no SQLite database");
+  const version = header.readUInt32BE(60);
+  const application = header.readUInt32BE(68);
+  if (application !== APPLICATION_ID && (version !== 0 || application !== 0))
+    throw new ForeignDatabaseError(file, `its application id is ${application}`);
+  if (version > schemaVersion()) throw new NewerDatabaseError(file, version, schemaVersion());
+}
+
+function migrate(db: Db, file: string, backups: string, now: number): void {
+  const found = db.pragma("user_version", { simple: true }) as number;
+  const target = schemaVersion();
+  if (found > target) throw new NewerDatabaseError(file, found, target);
+  if (found === target) return;
+  if (found === 0) {
+    if (db.prepare("SELECT count(*) FROM sqlite_schema").pluck().get() !== 0)
+      throw new ForeignDatabaseError(file, "it has tables but no schema version");
+    createSchema(db);
+  } else {
+    copyBefore(db, backups, found, target, now);
+    applyMigrations(db, migrations().filter((migration) => migration.version > found));
+  }
+  // So that the header of the main file carries the new version, see refuseUnknown.
+  db.pragma("wal_checkpoint(TRUNCATE)");
+}
+
+/** The present schema in an empty database, in one transaction. */
+export function createSchema(db: Db): void {
+  inTransaction(db, () => {
+    db.exec(readTextAsset("schema.sql"));
+    db.pragma(`application_id = ${APPLICATION_ID}`);
+    db.pragma(`user_version = ${schemaVersion()}`);
+  });
+}
+
+/** Applies migrations in one transaction: all or none. */
+export function applyMigrations(db: Db, pending: readonly Migration[]): void {
+  inTransaction(db, () => {
+    for (const migration of pending) {
+      db.exec(migration.sql);
+      db.pragma(`user_version = ${migration.version}`);
+    }
+    db.pragma(`application_id = ${APPLICATION_ID}`);
+    const broken = db.pragma("foreign_key_check") as unknown[];
+    if (broken.length > 0) throw new Error(`the migration would leave ${broken.length} rows that point at nothing; nothing was changed`);
+  });
+}
+
+function inTransaction(db: Db, work: () => void): void {
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    work();
+    db.exec("COMMIT");
+  } catch (error) {
+    if (db.inTransaction) db.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+/** A complete, consistent copy, synced to disk, before the first migration touches anything. */
+function copyBefore(db: Db, backups: string, from: number, to: number, now: number): void {
+  mkdirSync(backups, { recursive: true, mode: 0o700 });
+  const stamp = new Date(now * 1000).toISOString().replace(/[-:]/g, "").replace(/\.\d+/, "");
+  const copy = join(backups, `assay-schema-${from}-before-${to}-${stamp}.db`);
+  db.prepare("VACUUM INTO ?").run(copy);
+  for (const path of [copy, backups]) {
+    const descriptor = openSync(path, "r");
+    try {
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+}

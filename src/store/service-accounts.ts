@@ -1,0 +1,46 @@
+/** Service accounts: machines that act in one shared organization, with a role of their own. */
+import type { Role } from "../domain/access.ts";
+import type { Db, Sources } from "./database.ts";
+
+export type ServiceAccountRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  name: string;
+  description: string | null;
+  privilege: Role;
+  creating_user_id: string;
+  for_webhook: 0 | 1;
+  created_at: number;
+};
+
+const COLUMNS = "id, public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at";
+
+export function serviceAccountStore(db: Db, { now, newId }: Sources) {
+  const byName = db.prepare<[number, string], ServiceAccountRow>(
+    `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? AND name = ?`,
+  );
+  const byId = db.prepare<[number], ServiceAccountRow>(`SELECT ${COLUMNS} FROM service_accounts WHERE id = ?`);
+  const insert = db.prepare(
+    `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const setPrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
+
+  return {
+    find: (organizationId: number, name: string): ServiceAccountRow | null => byName.get(organizationId, name) ?? null,
+    get(id: number): ServiceAccountRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`service account ${id} is gone`);
+      return row;
+    },
+    /** Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator. @returns its key. */
+    create(fields: { organizationId: number; name: string; description: string | null; privilege: Role; creatingUserId: string }): number {
+      return Number(
+        insert.run(newId(), fields.organizationId, fields.name, fields.description, fields.privilege, fields.creatingUserId, now())
+          .lastInsertRowid,
+      );
+    },
+    setPrivilege: (id: number, privilege: Role): void => void setPrivilege.run(privilege, id),
+  };
+}

@@ -1,0 +1,48 @@
+/** Users: people with a login name, known to organizations through memberships. */
+import type { Db, Sources } from "./database.ts";
+
+export type UserRow = {
+  id: number;
+  public_id: string;
+  name: string;
+  display_name: string;
+  email: string | null;
+  default_organization_id: number | null;
+  created_at: number;
+  last_modified_at: number;
+};
+
+const COLUMNS = "id, public_id, name, display_name, email, default_organization_id, created_at, last_modified_at";
+
+export function userStore(db: Db, { now, newId }: Sources) {
+  const byName = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE name = ?`);
+  const byId = db.prepare<[number], UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = ?`);
+  const byEmail = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`);
+  const count = db.prepare<[], { n: number }>("SELECT count(*) AS n FROM users");
+  const insert = db.prepare(
+    "INSERT INTO users (public_id, name, display_name, email, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const update = db.prepare("UPDATE users SET display_name = ?, email = ?, last_modified_at = ? WHERE id = ?");
+  const setDefault = db.prepare("UPDATE users SET default_organization_id = ?, last_modified_at = ? WHERE id = ?");
+
+  return {
+    find: (name: string): UserRow | null => byName.get(name) ?? null,
+    /** The user with this address, whatever its case (semantics 1.3). */
+    findByEmail: (email: string): UserRow | null => byEmail.get(email) ?? null,
+    get(id: number): UserRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`user ${id} is gone`);
+      return row;
+    },
+    count: (): number => count.get()?.n ?? 0,
+    /** Creates a user; name and address must be free. @returns its key. */
+    create(fields: { name: string; displayName: string; email: string | null }): number {
+      const at = now();
+      return Number(insert.run(newId(), fields.name, fields.displayName, fields.email, at, at).lastInsertRowid);
+    },
+    /** Changes what people see of a user. */
+    describe: (id: number, fields: { displayName: string; email: string | null }): void =>
+      void update.run(fields.displayName, fields.email, now(), id),
+    setDefaultOrganization: (id: number, organizationId: number): void => void setDefault.run(organizationId, now(), id),
+  };
+}

@@ -1,0 +1,114 @@
+/**
+ * Group commit. All writes that arrive in one turn of the event loop share one transaction and so one fsync; each runs in a
+ * savepoint of its own, so that a refused write leaves nothing behind and does not disturb its neighbours. Nobody is
+ * answered before COMMIT returned.
+ *
+ * Work is synchronous: no promise can live inside a transaction, and nothing else on this thread can see it half done.
+ */
+import type { Db } from "./database.ts";
+import { AppError, unavailable } from "../errors.ts";
+
+/** A batch ends after this many writes ... */
+const BATCH_JOBS = 64;
+/** ... or this many milliseconds, so that reads that wait for the thread are not starved. */
+const BATCH_MS = 5;
+
+type Job = {
+  work: () => unknown;
+  resolve: (value: unknown) => void;
+  reject: (error: unknown) => void;
+};
+
+export class Writer {
+  readonly #db: Db;
+  readonly #queue: Job[] = [];
+  readonly #onBatch: (size: number, milliseconds: number) => void;
+  readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
+  #scheduled = false;
+  #idle: (() => void)[] = [];
+
+  /** `onBatch` is told the size and duration of every committed batch (metrics). */
+  constructor(db: Db, onBatch: (size: number, milliseconds: number) => void = () => undefined) {
+    this.#db = db;
+    this.#onBatch = onBatch;
+    this.#sql = {
+      begin: db.prepare("BEGIN IMMEDIATE"),
+      commit: db.prepare("COMMIT"),
+      savepoint: db.prepare("SAVEPOINT job"),
+      release: db.prepare("RELEASE job"),
+      undo: db.prepare("ROLLBACK TO job"),
+    };
+  }
+
+  /**
+   * Runs `work` inside the next batch and resolves with its result after the batch was committed.
+   * Rejects with what `work` threw (its changes are undone), or with AppError `unavailable` when the batch itself could not
+   * be committed: then nothing of it was stored.
+   */
+  run<T>(work: () => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when everything queued so far is committed. */
+  drained(): Promise<void> {
+    if (this.#queue.length === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    const started = performance.now();
+    const settle: (() => void)[] = [];
+    let batch: Job[] = [];
+    try {
+      this.#sql.begin.run();
+      while (this.#queue.length > 0 && batch.length < BATCH_JOBS && (batch.length === 0 || performance.now() - started < BATCH_MS)) {
+        const job = this.#queue.shift() as Job;
+        batch.push(job);
+        settle.push(this.#runOne(job));
+      }
+      this.#sql.commit.run();
+    } catch (error) {
+      if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
+      // BEGIN itself may have failed, with nothing taken from the queue: those who wait are told, not left hanging.
+      if (batch.length === 0) batch = this.#queue.splice(0);
+      const failure = unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
+      for (const job of batch) job.reject(failure);
+      settle.length = 0;
+    }
+    for (const done of settle) done();
+    this.#onBatch(batch.length, performance.now() - started);
+    if (this.#queue.length > 0) this.#schedule();
+    else for (const done of this.#idle.splice(0)) done();
+  }
+
+  /** Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch is lost. */
+  #runOne(job: Job): () => void {
+    this.#sql.savepoint.run();
+    try {
+      const value = job.work();
+      this.#sql.release.run();
+      return () => job.resolve(value);
+    } catch (error) {
+      // After a full disk or an I/O error SQLite may have rolled the whole batch back by itself.
+      if (!this.#db.inTransaction) throw error;
+      this.#sql.undo.run();
+      this.#sql.release.run();
+      const refusal = error instanceof AppError || !isStorageFailure(error) ? error : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
+      return () => job.reject(refusal);
+    }
+  }
+}
+
+/** Disk full, I/O error, read-only file system, busy: trouble of the machine, not of the request. */
+const isStorageFailure = (error: unknown): boolean =>
+  /^SQLITE_(FULL|IOERR|READONLY|BUSY|CANTOPEN|NOMEM)/.test(String((error as { code?: unknown }).code));
