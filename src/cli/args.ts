@@ -1,0 +1,134 @@
+/**
+ * The words after a command's name: options and positionals, strictly. Built on the tokens of node:util parseArgs, whose
+ * own strict mode stops at the first mistake; here all mistakes are found, each with what to do.
+ *
+ * An option is known from one of two lists: the command's own options, or the table of configuration options when the
+ * command takes a configuration. The texts of the latter are passed on unparsed, for config.ts to judge.
+ */
+import { parseArgs } from "node:util";
+import { OPTIONS } from "../config.ts";
+
+/** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
+export type CommandOption =
+  | { readonly kind: "text"; readonly placeholder: string; readonly repeatable?: boolean; readonly description: string }
+  | { readonly kind: "switch"; readonly description: string };
+
+/**
+ * What was said on the command line. `switches` holds the switches that were given; `texts` has each text option that was
+ * given with its values in order, one value unless the option is repeatable; `flags` the texts of configuration options
+ * by flag name.
+ */
+export type Args = {
+  switches: ReadonlySet<string>;
+  texts: ReadonlyMap<string, readonly string[]>;
+  flags: Readonly<Record<string, string>>;
+  positionals: readonly string[];
+};
+
+export type ArgsResult = { args: Args; problems: null } | { args: null; problems: string[] };
+
+const SHORT_NAMES: ReadonlyMap<string, string> = new Map([["h", "help"]]);
+
+/**
+ * Parses `argv`, the words after the command's name. `options` are the command's own options by name without dashes;
+ * `takesConfig` says whether the options of config.ts are allowed too; `positionals` how many positional words may come.
+ * -h is --help where "help" is among the options. After -- everything is positional. Never throws.
+ */
+export function parseArguments(
+  argv: readonly string[],
+  accepts: {
+    options: Readonly<Record<string, CommandOption>>;
+    takesConfig: boolean;
+    positionals: { least: number; most: number };
+  },
+): ArgsResult {
+  const own = new Map(Object.entries(accepts.options));
+  const configFlags = new Set(accepts.takesConfig ? Object.values(OPTIONS).map((option) => option.flag) : []);
+  const takesValue = [...configFlags, ...[...own].filter(([, option]) => option.kind === "text").map(([name]) => name)];
+  const { tokens } = parseArgs({
+    args: [...argv],
+    strict: false,
+    tokens: true,
+    options: Object.fromEntries(takesValue.map((name) => [name, { type: "string" }] as const)),
+  });
+
+  const problems: string[] = [];
+  const switches = new Set<string>();
+  const texts = new Map<string, string[]>();
+  const flags: Record<string, string> = {};
+  const positionals: string[] = [];
+
+  for (const token of tokens) {
+    if (token.kind === "positional") positionals.push(token.value);
+    if (token.kind !== "option") continue;
+    const dashed = shorten(token.rawName);
+    const name = token.rawName.startsWith("--") ? token.name : (SHORT_NAMES.get(token.name) ?? `-${token.name}`);
+    const option = own.get(name);
+    if (!option && !configFlags.has(name)) {
+      const near = nearestNames(name, [...own.keys(), ...configFlags]).map((known) => `--${known}`);
+      problems.push(`unknown option ${dashed}${near.length > 0 ? `; did you mean ${near.join(" or ")}?` : ""}`);
+    } else if (option?.kind === "switch") {
+      if (token.value !== undefined) problems.push(`${dashed} takes no value`);
+      switches.add(name);
+    } else if (token.value === undefined || (!token.inlineValue && /^-./.test(token.value))) {
+      // A value taken from the next word that looks like an option is far more often a forgotten value.
+      problems.push(`${dashed} needs a value; one that begins with a dash is written ${dashed}=VALUE`);
+    } else if (configFlags.has(name) && !option) {
+      if (Object.hasOwn(flags, name)) problems.push(`${dashed} is given more than once`);
+      flags[name] = token.value;
+    } else {
+      const values = texts.get(name) ?? [];
+      if (values.length === 1 && option?.repeatable !== true) problems.push(`${dashed} is given more than once`);
+      texts.set(name, [...values, token.value]);
+    }
+  }
+
+  const { least, most } = accepts.positionals;
+  if (positionals.length > most) {
+    problems.push(`unexpected argument ${JSON.stringify(shorten(positionals[most] ?? ""))}`);
+  } else if (positionals.length < least) {
+    problems.push(least === 1 ? "an argument is missing" : `${least} arguments are needed, ${positionals.length} given`);
+  }
+  return problems.length > 0
+    ? { args: null, problems: [...new Set(problems)] }
+    : { args: { switches, texts, flags, positionals }, problems: null };
+}
+
+/**
+ * The names that a mistyped word was probably meant to be, nearest first and at most three: those that begin with the
+ * word, or that one edit in three letters turns it into.
+ */
+export function nearestNames(word: string, names: readonly string[]): string[] {
+  // Distances grow with the product of the lengths, and no name of ours is longer.
+  if (word === "" || word.length > 40) return [];
+  const allowed = Math.max(1, Math.floor(word.length / 3));
+  return names
+    .map((name) => ({ name, distance: name.startsWith(word) ? 0 : editDistance(word, name) }))
+    .filter(({ distance }) => distance <= allowed)
+    .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
+    .slice(0, 3)
+    .map(({ name }) => name);
+}
+
+// Insertions, deletions, replacements and swaps of neighbours, each counting one.
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const same = a[i - 1] === b[j - 1];
+      let best = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1));
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) best = Math.min(best, (beforeLast[j - 2] ?? 0) + 1);
+      row.push(best);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length] ?? 0;
+}
+
+function shorten(word: string): string {
+  return word.length > 100 ? `${word.slice(0, 100)}...` : word;
+}

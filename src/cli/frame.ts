@@ -1,0 +1,208 @@
+/**
+ * The frame around the commands: finding the command, help, errors and exit codes.
+ *
+ * A command never touches the process: what it reads and writes comes in as `Io`, and what it returns becomes the exit
+ * code, so that a test runs a command like a function. Results go to stdout, everything else to stderr. A name may have
+ * two words ("key create"); commands that share the first word form a group, which `assay help key` lists.
+ */
+import { optionsHelp } from "../config.ts";
+import { nearestNames, parseArguments } from "./args.ts";
+import type { Args, CommandOption } from "./args.ts";
+
+/** What a command may touch. `stdout` and `stderr` write the text as it is; `cwd` is an absolute path. */
+export type Io = {
+  stdout(text: string): void;
+  stderr(text: string): void;
+  stdin: AsyncIterable<Uint8Array | string>;
+  env: Readonly<Record<string, string | undefined>>;
+  cwd: string;
+  isTty: boolean;
+};
+
+/**
+ * One command. `name` has one or two words; `summary` is one line for the list of commands; `usage` what follows
+ * `assay NAME` in the usage line; `options` its own options (--help and --json belong to every command);
+ * `takesConfig` says whether it takes the options of config.ts too; `positionals` how many positional words it wants,
+ * none unless given. `run` resolves to an exit code, or fails with `commandFailure` or any other error.
+ */
+export type Command = {
+  readonly name: string;
+  readonly summary: string;
+  readonly usage: string;
+  readonly options: Readonly<Record<string, CommandOption>>;
+  readonly takesConfig: boolean;
+  readonly positionals?: { readonly least: number; readonly most: number };
+  run(args: Args, io: Io): Promise<number>;
+};
+
+/** The exit codes of the program; scripts rely on them. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  /** The database was written by a newer version of the program. */
+  newerDatabase: 3,
+  /** Another process uses the data directory. */
+  dataInUse: 4,
+  /** A verification found damage. */
+  damaged: 5,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+const failures = new WeakMap<Error, ExitCode>();
+
+/** An error for `throw` that ends the command: `message` is shown as it is, and `exitCode` is the program's. */
+export function commandFailure(message: string, exitCode: ExitCode = EXIT.failed): Error {
+  const error = new Error(message);
+  failures.set(error, exitCode);
+  return error;
+}
+
+/**
+ * Writes problems to stderr, one line each as `assay: ...`, or with `json` one line {"error": "..."} that joins them.
+ * Control characters are shown escaped, because texts of other people must not steer the operator's terminal.
+ */
+export function reportProblems(io: Io, problems: readonly string[], json: boolean): void {
+  if (json) io.stderr(`${JSON.stringify({ error: problems.join("; ") })}\n`);
+  else for (const problem of problems) io.stderr(`assay: ${printable(problem)}\n`);
+}
+
+const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
+  help: { kind: "switch", description: "Show this help" },
+  json: { kind: "switch", description: "Write results and errors as JSON" },
+};
+
+/**
+ * Runs the command that `argv` (the words after the program's name) asks for, and resolves to the exit code. Also serves
+ * `assay`, `assay help [COMMAND]`, --help anywhere, and --version where a command named "version" exists. Wrong usage is
+ * explained on stderr with exit code 2. An error of a command is reported and gives the exit code of `commandFailure`,
+ * or 1. Never rejects.
+ */
+export async function runCli(commands: readonly Command[], argv: readonly string[], io: Io): Promise<number> {
+  const [first] = argv;
+  if (first === undefined || first === "--help" || first === "-h") {
+    io.stdout(overview(commands));
+    return EXIT.done;
+  }
+  if (first === "help") return help(commands, argv.slice(1), io);
+
+  const version = first === "--version" && commands.some(({ name }) => name === "version");
+  const words = version ? ["version", ...argv.slice(1)] : argv;
+  const end = words.indexOf("--");
+  const options = end < 0 ? words : words.slice(0, end);
+  const json = options.includes("--json");
+  const command = find(commands, words);
+  if (!command) {
+    const group = groupOf(commands, first);
+    if (group.length > 0 && (options.includes("--help") || options.includes("-h"))) {
+      io.stdout(groupHelp(group, first));
+      return EXIT.done;
+    }
+    reportProblems(io, [unknownCommand(commands, words)], json);
+    return EXIT.usage;
+  }
+
+  const { args, problems } = parseArguments(words.slice(command.name.split(" ").length), {
+    options: { ...COMMON_OPTIONS, ...command.options },
+    takesConfig: command.takesConfig,
+    positionals: command.positionals ?? { least: 0, most: 0 },
+  });
+  // Whoever asks for help gets it, whatever else is wrong with the line.
+  if (options.includes("--help") || options.includes("-h")) {
+    io.stdout(commandHelp(command));
+    return EXIT.done;
+  }
+  if (problems !== null) {
+    reportProblems(io, [...problems, `see assay help ${command.name}`], json);
+    return EXIT.usage;
+  }
+  try {
+    return await command.run(args, io);
+  } catch (error) {
+    reportProblems(io, [describe(error)], json);
+    return (error instanceof Error ? failures.get(error) : undefined) ?? EXIT.failed;
+  }
+}
+
+function find(commands: readonly Command[], words: readonly string[]): Command | null {
+  const [first, second] = words;
+  const pair = `${first} ${second}`;
+  return commands.find(({ name }) => name === pair) ?? commands.find(({ name }) => name === first) ?? null;
+}
+
+function groupOf(commands: readonly Command[], word: string): readonly Command[] {
+  return commands.filter(({ name }) => name.startsWith(`${word} `));
+}
+
+function help(commands: readonly Command[], argv: readonly string[], io: Io): number {
+  const words = argv.filter((word) => !word.startsWith("-"));
+  const [first] = words;
+  const command = find(commands, words);
+  const group = first === undefined ? [] : groupOf(commands, first);
+  if (first === undefined) io.stdout(overview(commands));
+  else if (command && words.length === command.name.split(" ").length) io.stdout(commandHelp(command));
+  else if (group.length > 0 && words.length === 1) io.stdout(groupHelp(group, first));
+  else {
+    const text = command ? `there is no command ${JSON.stringify(words.join(" "))}` : unknownCommand(commands, words);
+    reportProblems(io, [text], argv.includes("--json"));
+    return EXIT.usage;
+  }
+  return EXIT.done;
+}
+
+function unknownCommand(commands: readonly Command[], words: readonly string[]): string {
+  const [first = "", second] = words;
+  if (first.startsWith("-")) return `options follow the command: assay COMMAND ${first.slice(0, 100)}; see assay help`;
+  const group = groupOf(commands, first).map(({ name }) => name);
+  if (group.length > 0 && (second === undefined || second.startsWith("-"))) {
+    return `${first} needs another word: ${group.join(", ")}`;
+  }
+  const word = group.length > 0 ? `${first} ${second}` : first;
+  const firstWords = new Set(commands.map(({ name }) => name.split(" ")[0] ?? ""));
+  const near = nearestNames(word, group.length > 0 ? group : [...firstWords]);
+  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "see assay help";
+  return `unknown command ${JSON.stringify(word.slice(0, 100))}; ${hint}`;
+}
+
+// An error with a code is of a known kind (the operating system, the database, the application) and its message says
+// enough. Any other one is a mistake of the program, whose stack somebody will want to see.
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return `unexpected failure: ${String(error)}`;
+  const known = failures.has(error) || ("code" in error && typeof error.code === "string");
+  return known ? error.message : `unexpected failure: ${error.stack ?? error.message}`;
+}
+
+function overview(commands: readonly Command[]): string {
+  const more = "assay help COMMAND tells more about one of them.";
+  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\n${more}\n`;
+}
+
+function groupHelp(group: readonly Command[], word: string): string {
+  return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${list(group)}`;
+}
+
+function list(commands: readonly Command[]): string {
+  return columns(commands.map(({ name, summary }) => [name, summary]));
+}
+
+function commandHelp(command: Command): string {
+  const own = Object.entries({ ...command.options, ...COMMON_OPTIONS }).map(([name, option]): [string, string] => [
+    option.kind === "text" ? `--${name} ${option.placeholder}` : `--${name}`,
+    option.description,
+  ]);
+  const usage = `Usage: assay ${command.name} ${command.usage}`.trimEnd();
+  const config = command.takesConfig ? `\nConfiguration:\n${optionsHelp()}` : "";
+  return `${usage}\n\n${command.summary}\n\nOptions:\n${columns(own)}${config}`;
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(0, ...rows.map(([head]) => head.length)) + 2;
+  return rows.map(([head, text]) => `  ${head.padEnd(width)}${text}\n`).join("");
+}
+
+function printable(text: string): string {
+  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}

@@ -1,0 +1,146 @@
+/**
+ * The log: JSON lines through pino, written by this process itself (no transports, so it survives bundling).
+ *
+ * No line ever holds a credential. Everything that is logged (fields, messages, bindings of child loggers, errors with
+ * their causes) passes through `redact`, which hides values by the name of their field and credentials by their form in
+ * any text. Stack traces belong into the log and never into a response.
+ */
+import { pino } from "pino";
+import type { Logger as PinoLogger } from "pino";
+import type { LogLevel } from "./config.ts";
+
+export type Logger = PinoLogger;
+
+/** Where log lines go; each call of `write` gets one whole line with its line feed. */
+export type LogDestination = { write(line: string): void };
+
+/**
+ * Creates the logger. Writes to stdout, synchronously, unless a destination is given. Lines hold `level` as a word, `time`
+ * as ISO 8601 in UTC, the given fields and `msg`; not the host or process, which the collector of the log knows.
+ */
+export function createLogger(options: { level: LogLevel; destination?: LogDestination }): Logger {
+  const logger = pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: {
+        level: (label) => ({ level: label }),
+        log: (fields) => redact(fields) as Record<string, unknown>,
+      },
+      serializers: { msg: (message: unknown) => redact(message) },
+    },
+    options.destination ?? pino.destination({ fd: 1, sync: true }),
+  );
+  // pino has a formatter for the bindings of the first logger only, not for those of child loggers.
+  const child = logger.child;
+  logger.child = function (this: Logger, bindings: object, childOptions?: object) {
+    return child.call(this, redact(bindings) as object, childOptions);
+  } as Logger["child"];
+  return logger;
+}
+
+/**
+ * What is known of a request once it was answered. `route` is the pattern that matched, null where none did; `path` may
+ * still carry its query. `duration_ms` is in milliseconds, `bytes_in` and `bytes_out` are bytes of the bodies. `actor` and
+ * `org` are names, null where unknown. `error_id` is the id that a client was given with a 500.
+ */
+export type RequestEntry = {
+  method: string;
+  route: string | null;
+  path: string;
+  status: number;
+  duration_ms: number;
+  actor: string | null;
+  org: string | null;
+  request_id: string;
+  bytes_in: number;
+  bytes_out: number;
+  error_code?: string;
+  error_id?: string;
+};
+
+/**
+ * Writes the one line of a request: error for a status of 500 and above, warn for a slow request, else info. Slow means
+ * longer than one second plus one second for each MB carried, so that a large upload over a slow link is no warning. The
+ * query is left out, because keys end up there by mistake; so is the path of an inbound webhook, whose id is its only
+ * credential (operations, Authentication and roles). Pass the logger that is not bound to a request: the entry brings its
+ * own request_id.
+ */
+export function logRequest(logger: Logger, entry: RequestEntry): void {
+  const bare = entry.path.replace(/[?#].*$/s, "");
+  const path = bare.replace(/(\/api\/+[^/]+\/+webhooks\/).*$/is, `$1${HIDDEN}`);
+  const slow = entry.duration_ms > 1000 * (1 + (entry.bytes_in + entry.bytes_out) / 1_048_576);
+  const fields = { ...entry, path, duration_ms: Math.round(entry.duration_ms * 10) / 10 };
+  if (entry.status >= 500) logger.error(fields, "request failed");
+  else if (slow) logger.warn(fields, "slow request");
+  else logger.info(fields, "request");
+}
+
+const HIDDEN = "[hidden]";
+
+// Compared without case, hyphens and underscores: X-Api-Key, api_key and apiKey are one name.
+const SECRET_NAME =
+  /^(?:(?:proxy)?authorization|(?:set)?cookies?|(?:.*api)?keys?|rawheaders|.*secrets?|.*tokens?|.*passwords?|passphrase|.*privatekeys?|.*signature)$/;
+
+// An authorization value in running text, then a credential in a query, then one in the user part of a URL.
+const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
+  [/\b(bearer|basic)(?:\s|%20|\+)+[^\s"',;]+/gi, `$1 ${HIDDEN}`],
+  [/([?&;](?:[a-z]{1,20}[-_])?(?:api[-_]?key|key|token|secret|password|signature|code)=)[^&#\s"']+/gi, `$1${HIDDEN}`],
+  [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,1000}@/gi, `$1${HIDDEN}@`],
+];
+
+// Bounds of one line: an object graph or a body that got into the log by mistake must not fill the disk.
+const MOST_LEVELS = 6;
+const MOST_ITEMS = 100;
+const MOST_CHARACTERS = 16_384;
+
+/**
+ * A copy of a value that may be logged: credentials hidden, errors as `{type, message, code?, stack, cause?}`, binary data
+ * as its length, long texts, large lists and deep objects cut, cycles included. Never throws.
+ */
+export function redact(value: unknown, level = 0): unknown {
+  if (typeof value === "string") return redactText(value);
+  if (typeof value === "bigint") return String(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (level >= MOST_LEVELS) return "[deeper]";
+  try {
+    if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
+    if (value instanceof Error) return redactError(value, level);
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
+    if (value instanceof Set) return redact([...value], level);
+    if (value instanceof Map) return redact(Object.fromEntries(value), level);
+    if (Array.isArray(value)) {
+      const items = value.slice(0, MOST_ITEMS).map((item) => redact(item, level + 1));
+      return value.length > MOST_ITEMS ? [...items, `[${value.length - MOST_ITEMS} more]`] : items;
+    }
+    const fields = Object.entries(value);
+    const shown = fields.slice(0, MOST_ITEMS).map(([name, field]) => {
+      const hide = isSecret(name) && field !== null && field !== undefined;
+      return [name, hide ? HIDDEN : redact(field, level + 1)] as const;
+    });
+    if (fields.length > MOST_ITEMS) shown.push(["...", `[${fields.length - MOST_ITEMS} more]`]);
+    return Object.fromEntries(shown);
+  } catch {
+    return "[unreadable]";
+  }
+}
+
+function redactError(error: Error, level: number): Record<string, unknown> {
+  const shown: Record<string, unknown> = { type: error.name, message: redactText(error.message) };
+  if ("code" in error) shown["code"] = redact(error.code, level + 1);
+  shown["stack"] = redactText(error.stack ?? "");
+  if (error.cause !== undefined) shown["cause"] = redact(error.cause, level + 1);
+  return shown;
+}
+
+function isSecret(name: string): boolean {
+  return name.length <= 100 && SECRET_NAME.test(name.toLowerCase().replace(/[-_]/g, ""));
+}
+
+function redactText(text: string): string {
+  const left = text.length - MOST_CHARACTERS;
+  const start = left > 0 ? text.slice(0, MOST_CHARACTERS) : text;
+  const hidden = CREDENTIALS.reduce((result, [pattern, replacement]) => result.replace(pattern, replacement), start);
+  return left > 0 ? `${hidden}... (${left} characters more)` : hidden;
+}
