@@ -1,0 +1,282 @@
+// The evidence store: a directory in which every file carries the SHA-256 of its content as its name. Nothing outside
+// this folder (and the evidence worker, which reads) knows paths.
+//
+// A file gets its name in this order: content on disk -> rename -> directory on disk -> `publish` resolves -> the caller
+// commits the row. So whenever the process or the machine stops, a name stands for complete content, a row never points
+// at nothing, and the worst that stays is a file nobody points at, which `sweep` removes after a day, or a leftover in
+// the staging directory, which `sweepStaging` removes at the next start.
+//
+// Publishing and sweeping the same content must not cross: a sweep could judge an old unreferenced file while a publish
+// decides to keep it. Two rules prevent that. Both work under a lock per digest, and a publish that keeps an existing
+// file makes it young again (mtime) before it releases the lock; a sweep looks at the age under the lock. What is left
+// is the time from publish to the commit of the row, and that is what the day of grace is for.
+// The locks live in this process: one evidence directory belongs to one process, as the database does.
+import { createHash } from "node:crypto";
+import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
+import { createDirectories } from "./directories.ts";
+import { disk as realDisk, errnoOf, remove } from "./disk.ts";
+import type { Disk } from "./disk.ts";
+import { digestAt, evidencePath, placeOf, SHARD } from "./layout.ts";
+import { createStaging } from "./staging.ts";
+import type { Entry, Staged } from "./staging.ts";
+
+export type { Staged } from "./staging.ts";
+
+export type Vault = {
+  /**
+   * Receives `source` to its end and hashes it on the way; `limit` in bytes, content of exactly that size passes.
+   * Rejects with TooLargeError as soon as more came, with the source's own error when it fails or is destroyed early,
+   * or with an ErrnoException; by then nothing of it is left and the source is destroyed. Every Staged must end in
+   * `publish` or `discard`. Chunks are copied.
+   */
+  stage(source: AsyncIterable<Buffer> | Readable, opts: { limit: number }): Promise<Staged>;
+  /**
+   * Gives content its lasting name; when this resolves, a power failure cannot take it back. Content that is there
+   * already is kept and the staged copy dropped; a file of the wrong size under the name is replaced. Settles when all of
+   * `staged` are settled. Rejects with the first error (ErrnoException, or Error for a token that was published or
+   * discarded before); the staged files that failed are gone then, the others are published, which is harmless.
+   */
+  publish(staged: readonly Staged[]): Promise<void>;
+  /** Drops staged content. What was published, discarded or lost before is ignored, so it may run in any `finally`. */
+  discard(staged: readonly Staged[]): Promise<void>;
+  /** The size in bytes of the file with this content, null when there is none. RangeError for a malformed digest. */
+  describe(digest: string): Promise<{ size: number } | null>;
+  /** Reads the whole file and compares its hash. An unreadable file (EIO) counts as damaged. RangeError as above. */
+  verify(digest: string): Promise<"ok" | "missing" | "damaged">;
+  /** Removes the leftovers of a dead process from the staging directory, returns how many. For the start. */
+  sweepStaging(): Promise<number>;
+  /**
+   * Removes files that nobody references and whose mtime is before `olderThan` (epoch seconds). `olderThan` must lie
+   * further back than any publish takes to reach its commit, and at least two hours (see CONFIRMED_FOR): a day by
+   * design. `isReferenced` is called synchronously, twice for what is removed. Returns files and bytes removed.
+   */
+  sweep(opts: { isReferenced: (digest: string) => boolean; olderThan: number }): Promise<{ removed: number; bytes: number }>;
+  /** Waits for what is running and closes all descriptors; staged content is dropped. Later calls reject. */
+  close(): Promise<void>;
+};
+
+/**
+ * For this long (milliseconds) a name that this process made durable is trusted after one stat: the same file attached
+ * again and again, by a pipeline that runs often, then costs no sync at all. It must be well below the age at which a
+ * sweep takes files, because the mtime may lag behind the last publish by as much.
+ */
+const CONFIRMED_FOR = 3_600_000;
+
+/** How many such names are remembered: about 2 MB. */
+const CONFIRMED_MAX = 10_000;
+
+/** Bytes read at a time by `verify`: about 0.15 ms of hashing between two turns of the event loop. */
+const VERIFY_BLOCK = 256 * 1024;
+
+/**
+ * Opens the vault and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root,
+ * `staging` must be on the same file system (Error otherwise: a rename would not be one). `ids` gives names that are
+ * unique over restarts and fit for file names. `disk` is for tests. Throws ErrnoException when it cannot.
+ */
+export function openVault({ directory, staging, ids, disk = realDisk }: {
+  directory: string;
+  staging: string;
+  ids: () => string;
+  disk?: Disk;
+}): Vault {
+  createDurably(directory);
+  createDurably(staging);
+  if (statSync(directory).dev !== statSync(staging).dev) {
+    throw new Error(`the staging directory ${staging} must be on the same file system as ${directory}`);
+  }
+  const directories = createDirectories({ root: directory, disk });
+  const waiting = createStaging({ directory: staging, ids, disk });
+  const locks = new Map<string, Promise<void>>();
+  /** Digest -> when (monotonic milliseconds) this process last made its file durable and young. */
+  const confirmed = new Map<string, number>();
+  let closed = false;
+
+  function assertOpen(): void {
+    if (closed) throw new Error("the vault is closed");
+  }
+
+  /** Runs `task` after everything that already has the lock of this digest. */
+  function exclusively<T>(digest: string, task: () => Promise<T>): Promise<T> {
+    const before = locks.get(digest);
+    const result = before === undefined ? task() : before.then(task);
+    const settled = result.then(() => {}, () => {}).then(() => {
+      if (locks.get(digest) === settled) locks.delete(digest);
+    });
+    locks.set(digest, settled);
+    return result;
+  }
+
+  function confirm(digest: string): void {
+    confirmed.delete(digest);
+    confirmed.set(digest, performance.now());
+    if (confirmed.size > CONFIRMED_MAX) for (const [oldest] of confirmed) return void confirmed.delete(oldest);
+  }
+
+  async function publishOne({ token, digest }: Staged): Promise<void> {
+    const entry = waiting.take(token);
+    if (entry === null) throw new Error(`staged content ${digest} was published or discarded before`);
+    await exclusively(entry.digest, () => place(entry));
+  }
+
+  async function place(entry: Entry): Promise<void> {
+    const { shard } = placeOf(entry.digest);
+    const path = evidencePath(directory, entry.digest);
+    let keeps: boolean;
+    try {
+      await directories.prepare(shard);
+      keeps = await keepExisting(path, entry);
+    } catch (error) {
+      await waiting.drop(entry);
+      throw error;
+    }
+    if (keeps) {
+      await waiting.drop(entry);
+    } else {
+      await waiting.move(entry, path);
+      await directories.flush(shard);
+      confirm(entry.digest);
+    }
+  }
+
+  /**
+   * Whether complete content is there already; then it is durable and young when this resolves. The data is synced
+   * again although this vault never renames anything else: the file may come from a restored copy.
+   */
+  async function keepExisting(path: string, { digest, size }: Entry): Promise<boolean> {
+    const found = await statOrNull(path);
+    if (found === null || found.size !== size) return false;
+    const last = confirmed.get(digest);
+    if (last !== undefined && performance.now() - last < CONFIRMED_FOR) return true;
+    const fd = await disk.open(path, constants.O_RDONLY);
+    try {
+      const now = Date.now() / 1000;
+      await disk.futimes(fd, now, now);
+      await disk.fdatasync(fd);
+    } finally {
+      await disk.close(fd);
+    }
+    await directories.flush(placeOf(digest).shard);
+    confirm(digest);
+    return true;
+  }
+
+  async function discard(staged: readonly Staged[]): Promise<void> {
+    await Promise.all(
+      staged.map(async ({ token }) => {
+        const entry = waiting.take(token);
+        if (entry !== null) await waiting.drop(entry);
+      }),
+    );
+  }
+
+  async function statOrNull(path: string): Promise<{ size: number; mtimeMs: number } | null> {
+    try {
+      return await disk.stat(path);
+    } catch (error) {
+      if (errnoOf(error) === "ENOENT") return null;
+      throw error;
+    }
+  }
+
+  async function hashFile(fd: number): Promise<string> {
+    const hash = createHash("sha256");
+    const block = Buffer.allocUnsafeSlow(VERIFY_BLOCK);
+    for (;;) {
+      const { bytesRead } = await disk.read(fd, block, 0, VERIFY_BLOCK, null);
+      if (bytesRead === 0) return hash.digest("hex");
+      hash.update(block.subarray(0, bytesRead));
+    }
+  }
+
+  /** The size in bytes of the file if it was old and unreferenced and is now gone, null if it stays. Needs the lock. */
+  async function sweepOne(digest: string, rules: { isReferenced: (digest: string) => boolean; olderThan: number }) {
+    const path = evidencePath(directory, digest);
+    const found = await statOrNull(path);
+    if (found === null || found.mtimeMs / 1000 >= rules.olderThan || rules.isReferenced(digest)) return null;
+    confirmed.delete(digest);
+    await remove(disk, path);
+    return found.size;
+  }
+
+  return {
+    async stage(source, { limit }) {
+      assertOpen();
+      const staged = await waiting.receive(source, limit);
+      if (closed) await discard([staged]);
+      assertOpen();
+      return staged;
+    },
+
+    async publish(staged) {
+      assertOpen();
+      const results = await Promise.allSettled(staged.map(publishOne));
+      for (const result of results) if (result.status === "rejected") throw result.reason;
+    },
+
+    discard,
+
+    async describe(digest) {
+      const found = await statOrNull(evidencePath(directory, digest));
+      return found === null ? null : { size: found.size };
+    },
+
+    async verify(digest) {
+      let fd: number;
+      try {
+        fd = await disk.open(evidencePath(directory, digest), constants.O_RDONLY);
+      } catch (error) {
+        if (errnoOf(error) === "ENOENT") return "missing";
+        throw error;
+      }
+      try {
+        return (await hashFile(fd)) === digest ? "ok" : "damaged";
+      } catch (error) {
+        if (errnoOf(error) === "EIO") return "damaged";
+        throw error;
+      } finally {
+        await disk.close(fd);
+      }
+    },
+
+    async sweepStaging() {
+      assertOpen();
+      return waiting.sweep();
+    },
+
+    async sweep(rules) {
+      assertOpen();
+      const total = { removed: 0, bytes: 0 };
+      for (const shard of await disk.readdir(directory)) {
+        if (!SHARD.test(shard)) continue;
+        for (const name of await disk.readdir(join(directory, shard))) {
+          if (closed) return total;
+          const digest = digestAt(shard, name);
+          // The reference is asked for first: nearly every file has one, and that answer costs no system call.
+          if (digest === null || rules.isReferenced(digest)) continue;
+          const bytes = await exclusively(digest, () => sweepOne(digest, rules));
+          if (bytes === null) continue;
+          total.removed += 1;
+          total.bytes += bytes;
+        }
+      }
+      return total;
+    },
+
+    async close() {
+      closed = true;
+      while (locks.size > 0) await Promise.all(locks.values());
+      await waiting.close();
+      await directories.close();
+    },
+  };
+}
+
+/** Creates a directory (0700) with its parents; the entry in the nearest parent is on disk when this returns. */
+function createDurably(path: string): void {
+  if (mkdirSync(path, { recursive: true, mode: 0o700 }) === undefined) return;
+  const parent = openSync(dirname(path), "r");
+  fsyncSync(parent);
+  closeSync(parent);
+}

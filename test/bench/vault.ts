@@ -1,0 +1,51 @@
+// How many small pieces of evidence per second reach the disk: `node test/bench/vault.ts [bytes] [seconds]`, with 32
+// uploads at a time, in a directory below the working directory (a tmpfs would measure nothing).
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { openVault } from "../../src/vault/vault.ts";
+
+const CONCURRENT = 32;
+const bytes = Number(process.argv[2] ?? 8192);
+const seconds = Number(process.argv[3] ?? 2);
+const root = mkdtempSync("bench-vault-");
+
+/** Runs `once` in 32 loops for the given time and prints the rate and what it cost. */
+async function measure(title: string, once: (n: number) => Promise<void>): Promise<void> {
+  const cpu = process.cpuUsage();
+  const main = process.threadCpuUsage();
+  const began = performance.now();
+  let count = 0;
+  await Promise.all(
+    Array.from({ length: CONCURRENT }, async () => {
+      while (performance.now() - began < seconds * 1000) await once(count++);
+    }),
+  );
+  const elapsed = (performance.now() - began) / 1000;
+  const all = process.cpuUsage(cpu);
+  const own = process.threadCpuUsage(main);
+  const perOperation = (usage: { user: number; system: number }) => Math.round((usage.user + usage.system) / count);
+  console.log(
+    `${title}: ${Math.round(count / elapsed)}/s, cpu ${perOperation(all)} us each, main thread ${perOperation(own)} us each`,
+  );
+}
+
+let id = 0;
+const vault = openVault({ directory: join(root, "evidence"), staging: join(root, "staging"), ids: () => `${process.pid}-${id++}` });
+try {
+  const template = randomBytes(bytes);
+  const content = async function* (n: number) {
+    const chunk = Buffer.from(template);
+    chunk.writeUInt32LE(n);
+    yield chunk;
+  };
+  const upload = async (n: number) => {
+    await vault.publish([await vault.stage(content(n), { limit: bytes })]);
+  };
+  await measure("stage and discard", async (n) => vault.discard([await vault.stage(content(n), { limit: bytes })]));
+  await measure(`new content of ${bytes} bytes`, upload);
+  await measure("the same content again", () => upload(0));
+} finally {
+  await vault.close();
+  rmSync(root, { recursive: true });
+}
