@@ -1,0 +1,58 @@
+# Needs Node >= 20, npm, make and git. npm installs the Node that runs, tests and is packed into Assay; it comes first on
+# PATH for everything but npm itself.
+
+SYSTEM_PATH := $(PATH)
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+NODE := $(CURDIR)/node_modules/.bin/node
+
+all-below = $(foreach entry,$(wildcard $(1)/*),$(call all-below,$(entry)) $(entry))
+SOURCES := $(wildcard schema.sql) package.json package-lock.json $(call all-below,src) $(call all-below,bin)
+INSTALLED := node_modules/.package-lock.json
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+
+run: build ## build, then serve a development instance on http://127.0.0.1:8001 (data in .assay-dev)
+	dist/assay dev --data .assay-dev --listen 127.0.0.1:8001
+
+test: dist/assay ## run the whole suite; PATTERN=regexp chooses files by their path below test/
+	@$(NODE) test/run.ts '$(PATTERN)'
+
+check: | $(INSTALLED) ## check types, and the rules the code keeps
+	node_modules/.bin/tsc --noEmit
+	@$(NODE) test/run.ts '^rules/'
+
+build: dist/assay ## build the executable dist/assay
+
+golden: | $(INSTALLED) ## rewrite the golden files of test/rules from the code
+	UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/'
+
+bench: dist/assay ## measure the executable
+	$(NODE) test/bench/main.ts
+
+crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost
+	$(NODE) test/crash/main.ts
+
+smoke: dist/assay ## try the executable alone, and build it again from a clone to compare the bytes
+	@$(NODE) bin/smoke.ts
+
+clean: ## remove what was built (not node_modules, not .assay-dev)
+	rm -rf dist .build
+
+dist/assay: $(SOURCES) .build/commit | $(INSTALLED)
+	$(NODE) bin/build.ts
+
+# The commit is part of the executable; the file changes only when the commit does.
+.build/commit: always
+	@mkdir -p .build; commit=$$(git rev-parse HEAD 2>/dev/null || echo unknown); \
+	[ "$$(cat $@ 2>/dev/null)" = "$$commit" ] || echo "$$commit" >$@
+
+# A node_modules that is a link belongs to another checkout, and npm ci would empty it.
+$(INSTALLED): package.json package-lock.json .npmrc
+	@if [ -L node_modules ]; then echo 'node_modules is a link: not installing' >&2; \
+	else PATH='$(SYSTEM_PATH)' npm ci --no-progress && touch $@; fi
+
+always:
+
+.PHONY: help run test check build golden bench crash smoke clean always
+.DEFAULT_GOAL := help

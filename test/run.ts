@@ -1,0 +1,149 @@
+// Runs the suite: every test/**/*.test.ts, one child process per directory directly under test/, so that a crash in one
+// group cannot hide the others, and at most two at a time. A pattern (a regular expression over the path below test/)
+// chooses files. The last line is "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
+//
+// Inside a child the suites are uvu's, but files are imported and run one after the other by this file and not by uvu's
+// command, which loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook
+// threw for a passed one.
+
+import { type ChildProcess, fork } from "node:child_process";
+import { globSync } from "node:fs";
+import { join, sep } from "node:path";
+import { performance } from "node:perf_hooks";
+import { pathToFileURL } from "node:url";
+
+interface Counts {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+/** What uvu leaves for every `suite.run()`: failure texts (true when there are none), passed, skipped, all. */
+type QueuedSuite = () => Promise<[string | true, number, number, number]>;
+
+const AT_ONCE = 2;
+
+// No group needs more than a few seconds, the packaged executable's about twenty. A group that hangs is killed, and told.
+const GROUP_DEADLINE_SECONDS = 300;
+
+const directory = import.meta.dirname;
+
+if (process.send === undefined) await runSuite(process.argv[2] ?? "");
+else await runGroup(process.argv.slice(2));
+
+async function runSuite(pattern: string): Promise<void> {
+  const chosen = new RegExp(pattern);
+  // bench/ and crash/ are programs of their own, with make targets of their own.
+  const files = globSync("**/*.test.ts", { cwd: directory })
+    .map((file) => file.split(sep).join("/"))
+    .filter((file) => !/^(bench|crash)\//.test(file) && chosen.test(file))
+    .sort();
+  const groups = groupByDirectory(files);
+
+  const started = performance.now();
+  const sum: Counts = { passed: 0, failed: 0, skipped: 0 };
+  const lane = async (): Promise<void> => {
+    for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
+      const counts = await startGroup(group[0], group[1]);
+      sum.passed += counts.passed;
+      sum.failed += counts.failed;
+      sum.skipped += counts.skipped;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+
+  if (files.length === 0) {
+    console.log(`no test file matches ${chosen}`);
+    sum.failed = 1;
+  }
+  if (sum.skipped > 0) console.log(`${sum.skipped} skipped`);
+  console.log(`${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  console.log(`${sum.passed} passed, ${sum.failed} failed`);
+  process.exitCode = sum.failed > 0 ? 1 : 0;
+}
+
+/** [directory directly under test/, its files]; files that lie in none of them are the group "". */
+function groupByDirectory(files: readonly string[]): [string, string[]][] {
+  const groups = new Map<string, string[]>();
+  for (const file of files) {
+    const name = file.includes("/") ? file.slice(0, file.indexOf("/")) : "";
+    groups.set(name, [...(groups.get(name) ?? []), file]);
+  }
+  return [...groups];
+}
+
+/** Runs one group in a child process, prints its output in one piece and returns its counts. */
+async function startGroup(name: string, files: readonly string[]): Promise<Counts> {
+  const started = performance.now();
+  const child = fork(import.meta.filename, files, { stdio: ["ignore", "pipe", "pipe", "ipc"] });
+  const output = collectOutput(child);
+  let counts: Counts = { passed: 0, failed: 0, skipped: 0 };
+  let finished = false;
+  child.on("message", (message: { counts: Counts; finished: boolean }) => ({ counts, finished } = message));
+
+  const deadline = setTimeout(() => child.kill("SIGKILL"), GROUP_DEADLINE_SECONDS * 1000);
+  const ending = await new Promise<string>((resolve) => {
+    child.on("close", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
+  });
+  clearTimeout(deadline);
+
+  let text = output();
+  if (!finished) {
+    counts = { ...counts, failed: counts.failed + 1 };
+    text += `\n  FAIL  the group ended before its tests did (${ending})\n`;
+  }
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  console.log(`${text.trimEnd()}\n-- ${name === "" ? "test" : name}: ${counts.passed} passed, ${counts.failed} failed (${seconds} s)\n`);
+  return counts;
+}
+
+function collectOutput(child: ChildProcess): () => string {
+  const chunks: Buffer[] = [];
+  child.stdout?.on("data", (chunk: Buffer) => chunks.push(chunk));
+  child.stderr?.on("data", (chunk: Buffer) => chunks.push(chunk));
+  return () => Buffer.concat(chunks).toString("utf8");
+}
+
+/** The child's part: imports each file and runs the suites it queued, reporting the counts after each file. */
+async function runGroup(files: readonly string[]): Promise<void> {
+  const shared = globalThis as unknown as { UVU_DEFER: number; UVU_INDEX: number; UVU_QUEUE: QueuedSuite[][] };
+  shared.UVU_DEFER = 1; // suites wait to be run by us
+  shared.UVU_INDEX = 0;
+  const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
+  const fail = (what: string, error: unknown): void => {
+    counts.failed += 1;
+    console.log(`\n  FAIL  ${what}\n${error instanceof Error ? error.stack : String(error)}\n`);
+  };
+
+  for (const file of files) {
+    const queue: QueuedSuite[] = [];
+    shared.UVU_QUEUE = [queue];
+    console.log(file);
+    try {
+      await import(pathToFileURL(join(directory, file)).href);
+      if (queue.length === 0) fail(`${file} runs no suite`, "every suite needs its .run()");
+    } catch (error) {
+      fail(`${file} cannot be loaded`, error);
+    }
+    for (const run of queue) {
+      try {
+        const [failures, passed, skipped, all] = await run();
+        if (failures !== true) console.log(`\n${failures}`);
+        else if (passed < all) console.log(`\n  FAIL  a hook of this suite threw: ${all - passed} tests of ${all} did not run\n`);
+        counts.passed += passed;
+        counts.failed += all - passed;
+        counts.skipped += skipped;
+      } catch (error) {
+        fail(`a hook of ${file}`, error);
+      }
+    }
+    await report(counts, false);
+  }
+  await report(counts, true);
+  // Not by running dry: a server or a timer that a failed test left behind would hold the process.
+  process.exit(0);
+}
+
+function report(counts: Counts, finished: boolean): Promise<void> {
+  return new Promise((resolve) => process.send?.({ counts, finished }, () => resolve()));
+}
