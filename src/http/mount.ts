@@ -10,7 +10,7 @@ import type { TObject, TSchema } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, routeNotFound, unauthenticated } from "../errors.ts";
-import type { RequestLine } from "../log.ts";
+import type { RequestEntry } from "../log.ts";
 import { hasBody, readForm, readJson, ClientGoneError } from "./body.ts";
 import type { BodyLimits, EvidenceStage, StagedFile } from "./body.ts";
 import { credentialOf } from "./authenticate.ts";
@@ -57,7 +57,7 @@ export type House<Context, M extends Membership = Membership> = {
   audit(context: Context, facts: RequestFacts<M>, event: string, target: string): void;
   evidence: EvidenceStage;
   newId(): string;
-  logRequest(line: RequestLine, error: unknown): void;
+  logRequest(line: RequestEntry, error: unknown): void;
   /** Whether every answer is checked against its declared shape (tests and development). */
   checkResponses: boolean;
 };
@@ -125,7 +125,7 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
       house.logRequest(
         {
           method: ctx.method,
-          route: state.operationId ?? "-",
+          route: state.operationId,
           path: ctx.path,
           status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
           duration_ms: Number(process.hrtime.bigint() - started) / 1e6,

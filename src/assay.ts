@@ -1,0 +1,183 @@
+/**
+ * The composition root: directory lock -> database -> stores -> vault -> app -> listening, and the way back in the opposite
+ * order. The packaged program, the command line and the tests put the server together here and nowhere else.
+ */
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Server } from "node:http";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import type { WorkerOptions } from "node:worker_threads";
+import Koa from "koa";
+import { workerEntry } from "./assets.ts";
+import { contextFactory } from "./api/kit.ts";
+import type { Context, OrgMembership } from "./api/kit.ts";
+import type { EvidenceReader } from "./api/evidence.ts";
+import { operations } from "./api/index.ts";
+import { urlsFor } from "./api/urls.ts";
+import { AppError } from "./errors.ts";
+import type { BodyLimits, EvidenceStage } from "./http/body.ts";
+import { arrive, mountOperations } from "./http/mount.ts";
+import type { Caller, House } from "./http/mount.ts";
+import { openApiDocument } from "./http/openapi.ts";
+import { probes } from "./http/probes.ts";
+import { logRequest } from "./log.ts";
+import type { Logger } from "./log.ts";
+import type { Db, Sources } from "./store/database.ts";
+import type { Store } from "./store/index.ts";
+import { Writer } from "./store/writer.ts";
+import { documentation } from "./ui/documentation.ts";
+
+/** 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). */
+export const newPublicId = (): string => randomUUID().slice(0, 32);
+
+/** A new API key: 256 random bits in 43 characters that need no escaping anywhere. */
+export const newSecret = (): string => randomBytes(32).toString("base64url");
+
+export const systemSources: Sources = { now: () => Date.now() / 1000, newId: newPublicId };
+
+export type Parts = {
+  db: Db;
+  store: Store;
+  writer: Writer;
+  sources: Sources;
+  evidence: EvidenceStage & EvidenceReader;
+  limits: BodyLimits;
+  baseUrl: string;
+  logger: Logger;
+  /** Whether answers are checked against their declared shapes. */
+  checkResponses: boolean;
+};
+
+/** The Koa application over opened parts. */
+export function createApp(parts: Parts): Koa {
+  const { store, writer, sources, logger } = parts;
+  const urls = urlsFor(parts.baseUrl);
+  let document: unknown = null;
+  const openApi = (): unknown =>
+    (document ??= openApiDocument(operations, {
+      title: "Assay API",
+      description: DESCRIPTION,
+      serverUrl: urls.apiRoot,
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    }));
+  const house: House<Context, OrgMembership> = {
+    operations,
+    limits: parts.limits,
+    authenticate: (digest) => callerOf(store, digest),
+    membership: (caller, name) => membershipOf(store, caller, name),
+    context: contextFactory({ store, urls, evidence: parts.evidence, now: sources.now, openApi }),
+    write: (work) => writer.run(work),
+    audit(context, facts, event, target) {
+      const caller = facts.caller;
+      if (!caller) throw new Error(`${facts.operationId} changes something without a caller`);
+      store.audit.append({
+        organizationId: facts.membership?.organizationId ?? null,
+        actor: { kind: caller.kind, publicId: caller.publicId, name: caller.name, keyPublicId: caller.keyPublicId },
+        operation: facts.operationId,
+        event,
+        target,
+        requestId: facts.requestId,
+        detail: Object.keys(context.noted).length > 0 ? context.noted : null,
+      });
+    },
+    evidence: parts.evidence,
+    newId: newPublicId,
+    logRequest(entry, error) {
+      const known = error instanceof AppError;
+      const bug = error !== null && (!known || error.code === "internal");
+      logRequest(logger, known ? { ...entry, error_code: error.code } : bug && entry.status >= 500 ? { ...entry, error_id: entry.request_id } : entry);
+      if (bug && entry.status >= 500) logger.error({ request_id: entry.request_id, err: error, internal: known ? error.internal : null }, "unexpected error");
+      else if (known && error.internal) logger.info({ request_id: entry.request_id, internal: error.internal }, "refusal");
+    },
+    checkResponses: parts.checkResponses,
+  };
+  const app = new Koa();
+  app.on("error", (error: Error & { code?: string }) => {
+    // A client that closes the connection while its answer is written is its own business.
+    if (error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ err: error }, "reply failed");
+  });
+  const alive = parts.db.prepare("SELECT 1 AS one");
+  app.use(probes(() => parts.db.open && alive.get() !== undefined));
+  app.use(arrive(house));
+  app.use(documentation());
+  app.use(mountOperations(house));
+  return app;
+}
+
+const DESCRIPTION =
+  "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it. " +
+  "Send an API key as bearer token, or as user name of HTTP basic authentication.";
+
+function callerOf(store: Store, digest: Buffer): Caller | null {
+  const holder = store.apiKeys.authenticate(digest);
+  if (!holder) return null;
+  const isUser = holder.user_id !== null;
+  return {
+    kind: isUser ? "user" : "service_account",
+    id: (isUser ? holder.user_id : holder.service_account_id) as number,
+    publicId: holder.holder_public_id,
+    name: holder.name,
+    shownName: holder.display_name || holder.name,
+    keyPublicId: holder.key_public_id,
+  };
+}
+
+function membershipOf(store: Store, caller: Caller, name: string): OrgMembership | null {
+  const organization = store.organizations.find(name);
+  if (!organization) return null;
+  let role = null;
+  if (caller.kind === "user") role = store.organizations.roleOf(organization.id, caller.id);
+  else {
+    const account = store.serviceAccounts.get(caller.id);
+    role = account.organization_id === organization.id ? account.privilege : null;
+  }
+  return { organizationId: organization.id, role, isPublic: organization.is_public === 1, organization };
+}
+
+export type Listening = { server: Server; url: string };
+
+export type ServerLimits = {
+  /** Seconds for the headers of a request. */
+  headerTimeout: number;
+  /** Seconds for a whole request. */
+  requestTimeout: number;
+};
+
+/** Binds the app. @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had. */
+export async function listen(app: Koa, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
+  const handler = app.callback();
+  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handler);
+  // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
+  server.on("checkContinue", handler);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(address.port, address.host, resolve);
+  });
+  const bound = server.address() as AddressInfo;
+  const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
+  return { server, url: `http://${host}:${bound.port}` };
+}
+
+/** Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. */
+export async function unlisten(server: Server, patience: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const timer = setTimeout(() => server.closeAllConnections(), patience * 1000);
+  await closed;
+  clearTimeout(timer);
+}
+
+/** Creates the data directory and the ones below it, readable for the owner only. */
+export function prepareDirectory(directory: string): { evidence: string; staging: string } {
+  for (const path of [directory, join(directory, "evidence"), join(directory, "staging")]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  return { evidence: join(directory, "evidence"), staging: join(directory, "staging") };
+}
+
+/** Starts the thread that reads evidence, from its file in a checkout and from the bundle in an executable. */
+export function startEvidenceWorker(options: WorkerOptions): Worker {
+  const entry = workerEntry("evidence-worker");
+  return new Worker(entry.source, { ...options, eval: entry.eval });
+}

@@ -1,0 +1,156 @@
+/**
+ * Tests speak to the real app over real HTTP, on a real SQLite database and a real vault: `const server = await startServer()`.
+ * `server.given` makes the things a test starts from; `server.call` speaks HTTP and gives back status, body and headers.
+ * A server has a clock of its own that moves one second with every look at it, so that times are different and predictable.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createApp, listen, newPublicId, newSecret, prepareDirectory, startEvidenceWorker, unlisten } from "../src/assay.ts";
+import type { Role } from "../src/domain/access.ts";
+import { createLogger } from "../src/log.ts";
+import { openMemory } from "../src/store/database.ts";
+import type { Db } from "../src/store/database.ts";
+import { keyDigest } from "../src/store/api-keys.ts";
+import { openStore } from "../src/store/index.ts";
+import { Writer } from "../src/store/writer.ts";
+import { openVault } from "../src/vault/vault.ts";
+import { createEvidenceReader } from "../src/workers/evidence.ts";
+
+/** Start of the test clock: 2023-11-14T22:13:20Z. */
+export const EPOCH = 1_700_000_000;
+
+/** An empty database costs milliseconds, a copy of its image a fraction of one. */
+let image: Buffer | null = null;
+function emptyDatabase(): Db {
+  image ??= openMemory().serialize();
+  return openMemory(image);
+}
+
+export type Answer<T = any> = { status: number; body: T; text: string; headers: Headers };
+export type Part = { json?: unknown; file?: { name: string; filename: string; content: string | Buffer; type?: string }; field?: string };
+export type CallOptions = { key?: string | null; body?: unknown; form?: Part; headers?: Record<string, string>; raw?: string | FormData | Uint8Array<ArrayBuffer> };
+
+export type TestServer = Awaited<ReturnType<typeof startServer>>;
+
+export async function startServer(options: { limits?: Partial<typeof LIMITS> } = {}) {
+  const directory = mkdtempSync(join(tmpdir(), "assay-test-"));
+  const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
+  const clock = { at: EPOCH };
+  const sources = { now: () => (clock.at += 1), newId: newPublicId };
+  const db = emptyDatabase();
+  const store = openStore(db, sources);
+  const writer = new Writer(db);
+  const vault = openVault({ directory: evidenceRoot, staging, ids: newPublicId });
+  const reader = createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
+  const lines: string[] = [];
+  const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
+  const app = createApp({
+    db, store, writer, sources, logger,
+    evidence: { ...vault, open: (digest, range) => reader.open(range ? { digest, ...range } : { digest }) },
+    limits: { ...LIMITS, ...options.limits },
+    baseUrl: "http://assay.test",
+    checkResponses: true,
+  });
+  const { server, url } = await listen(app, { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 30 });
+
+  const userKey = (name: string): string => {
+    const key = newSecret();
+    const user = store.users.find(name);
+    const id = user?.id ?? store.users.create({ name, displayName: "", email: null });
+    store.apiKeys.create({ userId: id }, { digest: keyDigest(key), description: "test", expiresAt: 0 });
+    return key;
+  };
+
+  /** Things a test starts from. Everything not said gets a fresh name. */
+  const given = {
+    /** An organization with an admin; gives its name and the admin's key. */
+    org(fields: { name?: string; public?: boolean; kind?: "shared" | "personal" } = {}): { org: string; key: string } {
+      const name = fields.name ?? fresh("org");
+      const id = store.organizations.create({ name, kind: fields.kind ?? "shared", isPublic: fields.public ?? false, controlsEnabled: true });
+      const admin = `${name}-admin`;
+      const key = userKey(admin);
+      store.organizations.setRole(id, store.users.find(admin) as { id: number; name: string }, "admin", "test");
+      return { org: name, key };
+    },
+    /** The key of a new user with that role in the organization; no role: a stranger. */
+    user(org: string, role: Role | null): string {
+      const name = fresh("user");
+      const key = userKey(name);
+      const organization = store.organizations.find(org);
+      if (role && organization) store.organizations.setRole(organization.id, store.users.find(name) as { id: number; name: string }, role, "test");
+      return key;
+    },
+    /** The key of a new service account of the organization. */
+    serviceAccount(org: string, privilege: Role): string {
+      const organizationId = (store.organizations.find(org) as { id: number }).id;
+      const serviceAccountId = store.serviceAccounts.create({ organizationId, name: fresh("bot"), description: null, privilege, creatingUserId: "" });
+      const key = newSecret();
+      store.apiKeys.create({ serviceAccountId }, { digest: keyDigest(key), description: "test", expiresAt: 0 });
+      return key;
+    },
+    /** A flow with a template (YAML text). */
+    async flow(at: { org: string; key: string }, fields: { name?: string; template?: string } = {}): Promise<string> {
+      const name = fields.name ?? fresh("flow");
+      const answer = await call("PUT", `/flows/${at.org}/template_file`, {
+        key: at.key,
+        form: {
+          json: { name, description: "" },
+          ...(fields.template === undefined ? {} : { file: { name: "template_file", filename: "template.yml", content: fields.template } }),
+        },
+      });
+      if (answer.status !== 201) throw new Error(`given.flow: ${answer.status} ${answer.text}`);
+      return name;
+    },
+  };
+
+  /** One request. `path` is below the API root unless it begins with a host-root path such as `/ready` (pass `root: true` by `//ready`). */
+  async function call<T = any>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
+    const target = path.startsWith("//") ? url + path.slice(1) : `${url}/api/v2${path}`;
+    const headers: Record<string, string> = { ...options.headers };
+    if (options.key) headers["Authorization"] ??= `Bearer ${options.key}`;
+    let body: string | FormData | Uint8Array<ArrayBuffer> | undefined = options.raw;
+    if (options.body !== undefined) {
+      headers["Content-Type"] ??= "application/json; charset=utf-8";
+      body = JSON.stringify(options.body);
+    } else if (options.form) body = formData(options.form);
+    const response = await fetch(target, { method, headers, redirect: "manual", ...(body === undefined ? {} : { body }) });
+    const text = await response.text();
+    const isJson = response.headers.get("Content-Type")?.startsWith("application/json") ?? false;
+    return { status: response.status, body: (isJson ? JSON.parse(text) : null) as T, text, headers: response.headers };
+  }
+
+  return {
+    url, db, store, writer, vault, directory, clock, lines, given, call,
+    /** Puts everything away. Call it in `after`. */
+    async stop(): Promise<void> {
+      await unlisten(server, 2);
+      await writer.drained();
+      await reader.close();
+      await vault.close();
+      db.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10 };
+
+/** A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said otherwise. */
+export function formData(part: Part): FormData {
+  const form = new FormData();
+  if (part.json !== undefined) form.append(part.field ?? "data_json", typeof part.json === "string" ? part.json : JSON.stringify(part.json));
+  if (part.file) {
+    const content = typeof part.file.content === "string" ? part.file.content : new Uint8Array(part.file.content);
+    form.append(part.file.name, new File([content], part.file.filename, { type: part.file.type ?? "application/octet-stream" }));
+  }
+  return form;
+}
+
+let counter = 0;
+/** A name that no other test uses. */
+export const fresh = (kind: string): string => `${kind}-${++counter}`;
+/** A fingerprint that no other test uses. */
+export const freshFingerprint = (): string => (++counter).toString(16).padStart(64, "a");
+/** A commit that no other test uses. */
+export const freshCommit = (): string => (++counter).toString(16).padStart(40, "c");
