@@ -35,10 +35,10 @@ export type Staging = {
 export type Entry = Staged & { readonly content: Buffer | number };
 
 /** Up to this many bytes stay in memory: typical evidence is 1 to 100 KB, and one write of this size is one call. */
-const HELD_LIMIT = 64 * 1024;
+const HELD_LIMIT = 128 * 1024;
 
 /**
- * The most memory that waiting content may hold, in bytes: 256 uploads of the largest held size at once. Beyond it
+ * The most memory that waiting content may hold, in bytes: 128 uploads of the largest held size at once. Beyond it
  * small uploads take the way of large ones, slower but safe.
  */
 const HELD_TOTAL = 16 * 1024 * 1024;
