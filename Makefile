@@ -49,8 +49,7 @@ dist/assay: $(SOURCES) .build/commit | $(INSTALLED)
 
 # A node_modules that is a link belongs to another checkout, and npm ci would empty it.
 $(INSTALLED): package.json package-lock.json .npmrc
-	@if [ -L node_modules ]; then echo 'node_modules is a link: not installing' >&2; \
-	else PATH='$(SYSTEM_PATH)' npm ci --no-progress && touch $@; fi
+	@if [ ! -L node_modules ]; then PATH='$(SYSTEM_PATH)' npm ci --no-progress --loglevel=error && touch $@; fi
 
 always:
 

@@ -18,6 +18,7 @@ interface SeaOptions {
     readonly disableExperimentalSEAWarning: boolean;
     readonly useSnapshot: boolean;
     readonly useCodeCache: boolean;
+    readonly execArgv: readonly string[];
     readonly execArgvExtension: "none";
     readonly assets: Readonly<Record<string, string>>;
   };
@@ -57,6 +58,8 @@ export async function pack(work: string, keys: readonly string[], output: string
       useCodeCache: false,
       // Whoever sets the environment must not choose what code runs: NODE_OPTIONS is not read.
       execArgvExtension: "none",
+      // SIGUSR1 would open Node's debugger on a local port, to every user of the machine.
+      execArgv: ["--disable-sigusr1"],
       assets: Object.fromEntries(keys.map((key) => [key, join(bundle, "assets", key)])),
     },
   });

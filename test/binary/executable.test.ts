@@ -79,6 +79,15 @@ for (const hostile of ["--require /nonexistent.cjs", "--import /nonexistent.mjs"
   });
 }
 
+executable("SIGUSR1 opens no debugger", () =>
+  inDirectory(async (directory) => {
+    const server = await start(serve(directory));
+    process.kill(server.pid, "SIGUSR1");
+    assert.is(await readiness(server.url), 200);
+    assert.equal(await server.stop(), { code: 0, signal: null });
+    assert.not.match(server.output(), "Debugger");
+  }));
+
 executable("options of Node on the command line are none of the executable's", async () => {
   const result = await run(["--eval", "process.exit(42)"], { env: { HOME: "/nonexistent" } });
   assert.is.not(result.code, 42);

@@ -1,0 +1,19 @@
+import { judgement } from "./judgement.ts";
+import type { Judgement } from "./judgement.ts";
+
+/** An issue that the commit refers to, and whether Jira knows it (wire-contract 28). */
+export type JiraItem = {
+  issue_id: string;
+  issue_url: string;
+  issue_exists: boolean;
+  issue_fields?: Readonly<Record<string, unknown>>;
+};
+
+/** The part of a Jira report that is judged (wire-contract 6.1). */
+export type JiraPayload = { jira_results: readonly JiraItem[] };
+
+/** Compliant with at least one reference, all of which exist (semantics 3.3). */
+export function judgeJira({ jira_results: items }: JiraPayload): Judgement {
+  if (items.length === 0) return judgement(["No Jira issue is referenced"]);
+  return judgement(items.filter((item) => !item.issue_exists).map((item) => `Jira issue '${item.issue_id}' does not exist`));
+}

@@ -1,0 +1,29 @@
+import { counted, judgement } from "./judgement.ts";
+import type { Judgement } from "./judgement.ts";
+
+/** One group of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
+export type JunitSuite = {
+  name: string;
+  failures: number;
+  errors: number;
+  skipped: number;
+  total: number;
+  duration: number;
+  timestamp?: number | null;
+};
+
+/** The part of a JUnit report that is judged (wire-contract 6.1). */
+export type JunitPayload = { junit_results: readonly JunitSuite[] };
+
+/**
+ * Compliant without failures and errors; skipped tests do not matter (semantics 3.3). Each suite has to be clean: for
+ * counts as test runners write them that is the rule about the sums, and a negative count cannot hide a failure.
+ * A list of no suites proves nothing and is never compliant; validation refuses it before (semantics 13, row 23).
+ */
+export function judgeJunit({ junit_results: suites }: JunitPayload): Judgement {
+  if (suites.length === 0) return judgement(["No test suites were reported"]);
+  const bad = suites.filter(({ failures, errors }) => failures !== 0 || errors !== 0);
+  return judgement(
+    bad.map(({ name, failures, errors }) => `Suite '${name}' has ${counted(failures, "failure")} and ${counted(errors, "error")}`),
+  );
+}

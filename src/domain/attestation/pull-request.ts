@@ -1,0 +1,48 @@
+import { judgement } from "./judgement.ts";
+import type { Judgement } from "./judgement.ts";
+
+/** The smaller form that older clients send (semantics 3.3). */
+export type PullRequestV1 = { url: string; state: string; merge_commit: string; approvers?: readonly string[] | null };
+
+/** A commit of a pull request; `timestamp` in epoch seconds (wire-contract 28). */
+export type PullRequestCommit = {
+  sha1: string;
+  message?: string | null;
+  author?: string | null;
+  author_username?: string | null;
+  branch?: string | null;
+  timestamp?: number | null;
+  url?: string | null;
+  parents?: readonly string[] | null;
+  verified?: boolean | null;
+  signature_state?: string | null;
+};
+
+/** Somebody who approved; plain text in the old form. */
+export type PullRequestApprover = string | { username: string; state?: string | null; timestamp?: number | null };
+
+/** The current form (wire-contract 28); times in epoch seconds, `author` may be empty. */
+export type PullRequestV2 = {
+  url: string;
+  state: string;
+  author: string;
+  title?: string | null;
+  created_at?: number | null;
+  merged_at?: number | null;
+  head_ref?: string | null;
+  base_ref?: string | null;
+  merge_commit?: string | null;
+  approvers?: readonly PullRequestApprover[] | null;
+  commits: readonly PullRequestCommit[];
+};
+
+/** The part of a pull request report that is judged (wire-contract 6.1). */
+export type PullRequestPayload = {
+  git_provider: "github" | "gitlab" | "bitbucket" | "azure";
+  pull_requests: readonly (PullRequestV1 | PullRequestV2)[];
+};
+
+/** Compliant when there is a pull request at all; its state and approvals are for policies to look at (semantics 3.3). */
+export function judgePullRequest({ pull_requests: found }: PullRequestPayload): Judgement {
+  return judgement(found.length === 0 ? ["No pull request was found"] : []);
+}

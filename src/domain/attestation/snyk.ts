@@ -1,0 +1,37 @@
+import { judgement } from "./judgement.ts";
+import type { Judgement } from "./judgement.ts";
+
+/** One issue found by a scan (wire-contract 28). */
+export type SnykIssue = {
+  id: string;
+  message: string;
+  locations?: readonly { uri: string; lines?: string }[];
+  priority_score?: number | null;
+};
+
+/** One scan of a project (wire-contract 28). The lists are samples for readers; only the counts are judged. */
+export type SnykResult = {
+  low_count: number;
+  medium_count: number;
+  high_count: number;
+  low?: readonly SnykIssue[] | null;
+  medium?: readonly SnykIssue[] | null;
+  high?: readonly SnykIssue[] | null;
+};
+
+/** The part of a Snyk report that is judged (wire-contract 6.1). */
+export type SnykPayload = {
+  snyk_results: { schema_version?: number; tool: { name: string; version: string }; results: readonly SnykResult[] };
+};
+
+/**
+ * Any finding of any severity in any result fails; no results at all pass, since the scan ran and found nothing to scan
+ * (semantics 3.3 and 13, row 22).
+ */
+export function judgeSnyk({ snyk_results: { results } }: SnykPayload): Judgement {
+  const reasons: string[] = [];
+  for (const [index, { high_count: high, medium_count: medium, low_count: low }] of results.entries()) {
+    if (high > 0 || medium > 0 || low > 0) reasons.push(`Result ${index + 1} has ${high} high, ${medium} medium and ${low} low findings`);
+  }
+  return judgement(reasons);
+}

@@ -1,0 +1,116 @@
+// Status entries: what one level (a trail, or one artifact in it) was expected to hold against what it holds.
+import { ANY_TYPE, DECISION_LABEL } from "../attestation/kinds.ts";
+import type { TemplateAttestation } from "../template.ts";
+
+/**
+ * The latest record of one name on one level, an override already applied (semantics 3.5, 3.6). `type` is the original's
+ * stored label (an override's word for it if there was no original), `attestationId` the original's id or null,
+ * `overriddenAttestationId` the id of the override in force or null, `isCompliant` the verdict that counts.
+ */
+export type AttestationFact = {
+  name: string;
+  type: string;
+  attestationId: string | null;
+  overriddenAttestationId: string | null;
+  isCompliant: boolean;
+};
+
+/** One line of a checklist, in the shape of the API (semantics 4.1). A MISSING one has null for ids and verdict. */
+export type AttestationStatus = {
+  attestation_name: string;
+  attestation_type: string;
+  attestation_id: string | null;
+  overridden_attestation_id: string | null;
+  status: "COMPLETE" | "MISSING";
+  is_compliant: boolean | null;
+  unexpected: boolean;
+};
+
+/**
+ * Whether a record of type `reported` may fill a slot that asks for `expected` (semantics 4.1). `reported` is a stored
+ * label or the word of an override whose original is unknown: there `custom` and `custom:*` stand for any custom type,
+ * `system:*` for decisions, the only system kind (semantics 3.6).
+ */
+export function typeFits(expected: string, reported: string): boolean {
+  if (expected === ANY_TYPE || expected === reported) return true;
+  if (expected === "decision" || expected === DECISION_LABEL) {
+    return reported === "decision" || reported === DECISION_LABEL || reported === "system:*";
+  }
+  return expected.startsWith("custom:") && (reported === "custom" || reported === "custom:*");
+}
+
+/**
+ * The entries of one level (semantics 4.1): first the expected ones in the order of the template, then what is
+ * unexpected in the order of `facts`. A record of the wrong type leaves its slot MISSING and is listed as unexpected.
+ * @param facts at most one per name
+ */
+export function attestationStatuses(
+  expected: readonly TemplateAttestation[],
+  facts: readonly AttestationFact[],
+): AttestationStatus[] {
+  const byName = new Map(facts.map((fact) => [fact.name, fact]));
+  const placed = new Set<AttestationFact>();
+  const slots = expected.map(({ name, type }): AttestationStatus => {
+    const fact = byName.get(name);
+    if (fact === undefined || !typeFits(type, fact.type)) return missing(name, type);
+    placed.add(fact);
+    return complete(fact, false);
+  });
+  const others = facts.filter((fact) => !placed.has(fact)).map((fact) => complete(fact, true));
+  return [...slots, ...others];
+}
+
+/** Why a list of entries is not simply fine, in plain English, one sentence per entry that fails or is missing. */
+export type Causes = { failing: string[]; missing: string[] };
+
+/**
+ * The causes in one level's entries.
+ * @param owner how the sentences name the level, such as `the trail` or `artifact 'backend'`
+ */
+export function causesIn(entries: readonly AttestationStatus[], owner: string): Causes {
+  const causes: Causes = { failing: [], missing: [] };
+  const unexpectedTypes = new Map(
+    entries.filter(({ unexpected }) => unexpected).map((entry) => [entry.attestation_name, entry.attestation_type]),
+  );
+  for (const entry of entries) {
+    const name = `Attestation '${entry.attestation_name}' of ${owner}`;
+    if (isFailing(entry)) {
+      const overridden = entry.overridden_attestation_id === null ? "is not compliant" : "was overridden as not compliant";
+      causes.failing.push(`${name} ${overridden}${entry.unexpected ? ", and is not in the template" : ""}`);
+    } else if (entry.status === "MISSING") {
+      const reported = unexpectedTypes.get(entry.attestation_name);
+      const problem = reported === undefined ? "is missing" : `was reported as '${reported}'`;
+      causes.missing.push(`${name} ${problem}; the template expects type '${entry.attestation_type}'`);
+    }
+  }
+  return causes;
+}
+
+/** Whether the entry counts as a failure, expected or not (semantics 4.1, 4.2). */
+export function isFailing(entry: AttestationStatus): boolean {
+  return entry.status === "COMPLETE" && entry.is_compliant !== true;
+}
+
+function missing(name: string, type: string): AttestationStatus {
+  return {
+    attestation_name: name,
+    attestation_type: type,
+    attestation_id: null,
+    overridden_attestation_id: null,
+    status: "MISSING",
+    is_compliant: null,
+    unexpected: false,
+  };
+}
+
+function complete(fact: AttestationFact, unexpected: boolean): AttestationStatus {
+  return {
+    attestation_name: fact.name,
+    attestation_type: fact.type,
+    attestation_id: fact.attestationId,
+    overridden_attestation_id: fact.overriddenAttestationId,
+    status: "COMPLETE",
+    is_compliant: fact.isCompliant,
+    unexpected,
+  };
+}

@@ -1,0 +1,257 @@
+// Flow templates: YAML text in, expectations out, or every mistake with its place (semantics 2.1, messages 12).
+//
+// The walk visits only the known shape of a template, so that cyclic aliases end by themselves, and counts what it reads,
+// so that multiplying aliases end too. Every problem is one short line. Nothing here throws on any text.
+import { isAlias, isMap, isScalar, isSeq, stringify } from "yaml";
+import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "./attestation/kinds.ts";
+import { ATTESTATION_NAME, matches, REFERENCE_NAME } from "./names.ts";
+import { readYaml, shortened } from "./template/read.ts";
+import type { YamlDocument } from "./template/read.ts";
+
+export type TemplateAttestation = { name: string; type: string };
+export type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };
+/** What a flow or trail expects. Lists keep the order of the text, which is the order of status entries. */
+export type Template = {
+  version: 1;
+  trail: { attestations: TemplateAttestation[]; artifacts: TemplateArtifact[] };
+};
+/** A mistake in a template. `line` and `column` count from 1; the location is a dotted path, or `template_file`. */
+export type TemplateProblem = { location: string; problem: string; line: number; column: number };
+
+/** The template of a flow that was given none (semantics 2.1). */
+export const EMPTY_TEMPLATE_TEXT = "version: 1";
+
+/** Beyond a hundred mistakes the rest tells nothing new, and the answer has to stay readable. */
+const MAX_PROBLEMS = 100;
+/** Artifacts and attestations in all. More than the readable tokens can spell out: only aliases upon aliases come so far. */
+const MAX_ENTRIES = 25_000;
+/** Where a problem lies that belongs to the text as a whole (messages 12). */
+const WHOLE_FILE = "template_file";
+
+type Result = { template: Template; problems: null } | { template: null; problems: TemplateProblem[] };
+
+/**
+ * Reads the text of a template (semantics 2.1). All mistakes of the content are reported at once, in the order of the
+ * text, at most a hundred; YAML that cannot be parsed is one problem at `template_file` (messages 12).
+ * Never throws.
+ * @param text the file as uploaded, decoded
+ */
+export function parseTemplate(text: string): Result {
+  const { document, mistake } = readYaml(text);
+  if (mistake !== null) return { template: null, problems: [{ location: WHOLE_FILE, ...mistake }] };
+  return checkTemplate(document);
+}
+
+/**
+ * The text of the refusal, several lines separated by line feeds and none at the end (messages 12). The first line is
+ * in the plural for one problem too: clients search for it.
+ */
+export function renderTemplateProblems(problems: readonly TemplateProblem[]): string {
+  const lines = problems.map(
+    ({ location, problem, line, column }) => `${location}\n  ${problem} (line ${line}, column ${column})`,
+  );
+  return [`${problems.length} validation errors for Template`, ...lines].join("\n");
+}
+
+/**
+ * The template text for a flow created with a list of names (semantics 2.1, legacy template): one artifact called
+ * `artifact` that expects the other names, each once, of any type. Begins with `version: `, by which the command-line
+ * client tells templates from older lists (wire-contract 3). The names are not checked: parse the text to do so.
+ */
+export function legacyTemplateText(names: readonly string[]): string {
+  const attestations = [...new Set(names)].filter((name) => name !== "artifact").map((name) => ({ name, type: "*" }));
+  return stringify({ version: 1, trail: { artifacts: [{ name: "artifact", attestations }] } }, { lineWidth: 0 });
+}
+
+const LIST_OF_ATTESTATIONS = { type: "array", items: { $ref: "#/$defs/attestation" }, default: [] };
+
+/**
+ * JSON Schema 2020-12 of templates, served at `/schemas/flow-template/v1` (wire-contract 3). It accepts what
+ * parseTemplate accepts, except that JSON Schema cannot say that names are unique within a list.
+ */
+export const TEMPLATE_SCHEMA = {
+  $schema: "https://json-schema.org/draft/2020-12/schema",
+  title: "Flow template, version 1",
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    version: { type: "integer", const: 1, default: 1 },
+    trail: {
+      description: "What every trail of the flow is expected to hold.",
+      anyOf: [{ type: "null" }, { $ref: "#/$defs/trail" }],
+    },
+  },
+  $defs: {
+    trail: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        attestations: { ...LIST_OF_ATTESTATIONS, description: "Attestations of the trail itself; their names are unique." },
+        artifacts: {
+          type: "array",
+          items: { $ref: "#/$defs/artifact" },
+          default: [],
+          description: "Artifacts to be reported; their names are unique.",
+        },
+      },
+    },
+    artifact: {
+      type: "object",
+      additionalProperties: false,
+      required: ["name"],
+      properties: {
+        name: { type: "string", minLength: 1, pattern: REFERENCE_NAME },
+        attestations: { ...LIST_OF_ATTESTATIONS, description: "Attestations of this artifact; their names are unique." },
+      },
+    },
+    attestation: {
+      type: "object",
+      additionalProperties: false,
+      required: ["name", "type"],
+      properties: {
+        name: { type: "string", minLength: 1, pattern: ATTESTATION_NAME },
+        type: { type: "string", pattern: TYPE_WORD },
+      },
+    },
+  },
+} as const;
+
+// --- Content ---------------------------------------------------------------------------------------------------------
+
+type Entry = { key: unknown; value: unknown };
+type Named = { name: string };
+
+/** Walks the known shape of a template only; whatever stands where it does not belong is reported and not entered. */
+function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result {
+  const problems: TemplateProblem[] = [];
+  const full = (): boolean => problems.length >= MAX_PROBLEMS;
+  let entriesRead = 0;
+
+  const report = (location: string, node: unknown, problem: string): null => {
+    if (!full()) problems.push({ location, problem, ...place(node) });
+    return null;
+  };
+
+  /** The known entries of a map, null after a report if there is no map. Unknown and repeated keys are reported. */
+  const readMap = (node: unknown, location: string, known: readonly string[]): Map<string, Entry> | null => {
+    const map = resolve(node);
+    if (!isMap(map)) return report(location, node, invalid("object", map));
+    const entries = new Map<string, Entry>();
+    const seen = new Set<string>();
+    for (const { key, value } of map.items) {
+      if (full()) break;
+      const name = keyText(resolve(key));
+      const path = location === WHOLE_FILE ? shortened(name) : `${location}.${shortened(name)}`;
+      if (seen.has(name)) report(path, key, "Key is given more than once");
+      else if (known.includes(name)) entries.set(name, { key, value });
+      else report(path, key, `Extra inputs are not permitted [input: ${shown(resolve(value))}]`);
+      seen.add(name);
+    }
+    return entries;
+  };
+
+  /** A required text, null after a report if it is absent, no text, or `fault` objects to it. */
+  const readText = (
+    owner: unknown,
+    entry: Entry | undefined,
+    location: string,
+    fault: (text: string) => string | null,
+  ): string | null => {
+    if (entry === undefined) return report(location, owner, "Field required");
+    const scalar = resolve(entry.value);
+    if (!isScalar(scalar) || typeof scalar.value !== "string") return report(location, entry.value, invalid("string", scalar));
+    const problem = fault(scalar.value);
+    return problem === null ? scalar.value : report(location, entry.value, problem);
+  };
+
+  /** An optional list of things with unique names. `read` reports its own mistakes and yields null for a bad thing. */
+  const readList = <T extends Named>(entry: Entry | undefined, location: string, read: (node: unknown, path: string) => T | null): T[] => {
+    if (entry === undefined) return [];
+    const list = resolve(entry.value);
+    if (!isSeq(list)) {
+      report(location, entry.value, invalid("list", list));
+      return [];
+    }
+    const things: T[] = [];
+    const names = new Set<string>();
+    for (const [index, node] of list.items.entries()) {
+      if (full() || entriesRead > MAX_ENTRIES) break;
+      if (++entriesRead > MAX_ENTRIES) report(location, entry.value, `Template has more than ${MAX_ENTRIES} entries`);
+      const path = `${location}.${index}`;
+      const thing = read(node, path);
+      if (thing === null) continue;
+      if (names.has(thing.name)) report(`${path}.name`, node, `Name is used more than once in this list [input: ${shortened(thing.name)}]`);
+      names.add(thing.name);
+      things.push(thing);
+    }
+    return things;
+  };
+
+  const readAttestation = (node: unknown, path: string): TemplateAttestation | null => {
+    const entries = readMap(node, path, ["name", "type"]);
+    if (entries === null) return null;
+    const name = readText(node, entries.get("name"), `${path}.name`, nameFault(ATTESTATION_NAME));
+    const type = readText(node, entries.get("type"), `${path}.type`, typeFault);
+    // A good name takes part in the search for duplicates even if the type beside it is wrong; the template is refused anyway.
+    return name === null ? null : { name, type: type ?? "" };
+  };
+
+  const readArtifact = (node: unknown, path: string): TemplateArtifact | null => {
+    const entries = readMap(node, path, ["name", "attestations"]);
+    if (entries === null) return null;
+    const name = readText(node, entries.get("name"), `${path}.name`, nameFault(REFERENCE_NAME));
+    const attestations = readList(entries.get("attestations"), `${path}.attestations`, readAttestation);
+    return name === null ? null : { name, attestations };
+  };
+
+  const template: Template = { version: 1, trail: { attestations: [], artifacts: [] } };
+  const root = readMap(rootNode, WHOLE_FILE, ["version", "trail"]);
+  const version = root?.get("version");
+  if (version !== undefined) {
+    const value = resolve(version.value);
+    if (!isScalar(value) || value.value !== 1) report("version", version.value, `Input should be 1 [input: ${shown(value)}]`);
+  }
+  const trail = root?.get("trail");
+  if (trail !== undefined && !isNull(resolve(trail.value))) {
+    const entries = readMap(trail.value, "trail", ["attestations", "artifacts"]);
+    template.trail.attestations = readList(entries?.get("attestations"), "trail.attestations", readAttestation);
+    template.trail.artifacts = readList(entries?.get("artifacts"), "trail.artifacts", readArtifact);
+  }
+  if (problems.length === 0) return { template, problems: null };
+  problems.sort((a, b) => a.line - b.line || a.column - b.column);
+  return { template: null, problems };
+}
+
+function nameFault(pattern: string): (name: string) => string | null {
+  return (name) => {
+    if (name === "") return "String should have at least 1 character [input: ]";
+    return matches(pattern, name) ? null : `String should match pattern '${pattern}' [input: ${shortened(name)}]`;
+  };
+}
+
+function typeFault(type: string): string | null {
+  return isTypeWord(type) ? null : `Input should be ${TYPE_WORDS_TEXT} [input: ${shortened(type)}]`;
+}
+
+function invalid(expected: string, node: unknown): string {
+  return `Input should be a valid ${expected} [input: ${shown(node)}]`;
+}
+
+function isNull(node: unknown): boolean {
+  return node === null || node === undefined || (isScalar(node) && node.value === null);
+}
+
+function keyText(node: unknown): string {
+  if (isScalar(node)) return String(node.value);
+  return shown(node);
+}
+
+/** A user's value in one short line; of lists and objects only the kind, since their text may be long. */
+function shown(node: unknown): string {
+  if (isMap(node)) return "{...}";
+  if (isSeq(node)) return "[...]";
+  if (isAlias(node)) return `*${shortened(node.source)}, an alias without anchor`;
+  if (isNull(node)) return "null";
+  if (!isScalar(node)) return "";
+  return shortened(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)));
+}
