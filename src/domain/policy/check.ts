@@ -58,7 +58,7 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
       const key = source.resolve(pair.key);
       const at = pair.key?.range?.[0] ?? of.at;
       const name = isScalar(key) && typeof key.value === "string" ? key.value : null;
-      const path = join(of.path, name ?? shown(key));
+      const path = join(of.path, shown(key));
       const index = name === null ? -1 : (known as readonly string[]).indexOf(name);
       const field = known[index];
       if (field === undefined) problem(at, path, `Extra inputs are not permitted [input: ${shown(pair.value && source.resolve(pair.value))}]`);
