@@ -3,6 +3,7 @@ import { apiKeyStore } from "./api-keys.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { organizationStore } from "./organizations.ts";
+import { policyStore } from "./policies.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
 import { userStore } from "./users.ts";
 
@@ -15,5 +16,6 @@ export function openStore(db: Db, sources: Sources) {
     serviceAccounts: serviceAccountStore(db, sources),
     apiKeys: apiKeyStore(db, sources),
     audit: auditStore(db, sources),
+    policies: policyStore(db, sources),
   };
 }
