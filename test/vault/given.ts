@@ -67,14 +67,14 @@ export function digestOf(content: Buffer): string {
 }
 
 /**
- * The real disk, with `before` called (and awaited) ahead of every call: "rename staging/upload-1 -> evidence/ab/cd".
+ * A disk, the real one by default, with `before` called (and awaited) ahead of every call: "rename staging/upload-1 -> evidence/ab/cd".
  * What `before` throws is what the call fails with.
  */
-export function watchedDisk(root: string, before: (call: string) => void | Promise<void>): Disk {
+export function watchedDisk(root: string, before: (call: string) => void | Promise<void>, disk = realDisk): Disk {
   const opened = new Map<number, string>();
   const show = (value: unknown) =>
     typeof value === "number" ? (opened.get(value) ?? `descriptor ${value}`) : relative(root, String(value));
-  const watched = Object.entries(realDisk).map(([name, call]) => {
+  const watched = Object.entries(disk).map(([name, call]) => {
     const run = call as (...args: unknown[]) => Promise<unknown>;
     return [
       name,

@@ -1,142 +1,13 @@
-import { mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { chmodSync, constants, mkdirSync, statSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { PassThrough, Readable } from "node:stream";
+import { PassThrough } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { TooLargeError } from "../../src/vault/errors.ts";
+import { disk as realDisk } from "../../src/vault/disk.ts";
 import { chunks, contentOf, digestOf, gate, givenRoot, givenVault, rejection, removeRoots, watchedDisk } from "./given.ts";
 
-const KB = 1024;
-/** Held in memory; exactly at the boundary; one byte over it; several blocks of a file and an odd rest. */
-const SIZES = [0, 1, 999, 128 * KB, 128 * KB + 1, 256 * KB, 700_001];
-const LARGE = 300 * KB;
-
-const staging = suite("vault: stage");
-staging.after(removeRoots);
-
-for (const size of SIZES) {
-  staging(`content of ${size} bytes is received, published and verified`, async () => {
-    const { vault, files, leftovers } = givenVault();
-    const content = contentOf(size);
-    const staged = await vault.stage(chunks(content), { limit: size });
-    assert.is(staged.digest, digestOf(content));
-    assert.is(staged.size, size);
-    assert.equal(files(), []);
-    await vault.publish([staged]);
-    assert.equal(files(), [staged.digest]);
-    assert.equal(leftovers(), []);
-    assert.equal(await vault.describe(staged.digest), { size });
-    assert.is(await vault.verify(staged.digest), "ok");
-    await vault.close();
-  });
-
-  if (size > 0) {
-    staging(`content of ${size} bytes does not pass a limit of one byte less, and leaves nothing`, async () => {
-      const { vault, leftovers } = givenVault();
-      const source = Readable.from(chunks(contentOf(size)), { objectMode: false });
-      const error = await rejection(vault.stage(source, { limit: size - 1 }));
-      assert.instance(error, TooLargeError);
-      assert.is((error as TooLargeError).limit, size - 1);
-      assert.equal(leftovers(), []);
-      assert.ok(source.destroyed);
-      await vault.close();
-    });
-  }
-}
-
-staging("the limit strikes before the rest of an endless source is read", async () => {
-  const { vault, leftovers } = givenVault();
-  let given = 0;
-  async function* endless() {
-    for (;;) {
-      given += 1;
-      yield Buffer.alloc(64 * KB);
-    }
-  }
-  assert.instance(await rejection(vault.stage(endless(), { limit: LARGE })), TooLargeError);
-  assert.is(given, 5);
-  assert.equal(leftovers(), []);
-  await vault.close();
-});
-
-for (const size of [10, LARGE]) {
-  staging(`a source that fails after ${size} bytes leaves nothing and its error comes through`, async () => {
-    const { vault, leftovers } = givenVault();
-    async function* failing() {
-      yield contentOf(size);
-      throw new Error("the client's disk is gone");
-    }
-    const error = await rejection(vault.stage(failing(), { limit: LARGE }));
-    assert.is(error.message, "the client's disk is gone");
-    assert.equal(leftovers(), []);
-    await vault.close();
-  });
-
-  staging(`a stream destroyed after ${size} bytes, without an error, leaves nothing`, async () => {
-    const { vault, leftovers } = givenVault();
-    const source = new PassThrough();
-    const receiving = rejection(vault.stage(source, { limit: LARGE }));
-    source.write(contentOf(size), () => source.destroy());
-    assert.is((await receiving).code, "ERR_STREAM_PREMATURE_CLOSE");
-    assert.equal(leftovers(), []);
-    await vault.close();
-  });
-}
-
-staging("a stream that was destroyed before is refused", async () => {
-  const { vault, leftovers } = givenVault();
-  const source = new PassThrough();
-  source.destroy();
-  assert.is((await rejection(vault.stage(source, { limit: 10 }))).code, "ERR_STREAM_PREMATURE_CLOSE");
-  assert.equal(leftovers(), []);
-  await vault.close();
-});
-
-for (const step of ["open staging", "write staging"]) {
-  staging(`a full disk at "${step}" leaves nothing`, async () => {
-    const root = givenRoot();
-    const disk = watchedDisk(root, (call) => {
-      if (call.startsWith(step)) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
-    });
-    const { vault, leftovers } = givenVault({ root, disk });
-    assert.is((await rejection(vault.stage(chunks(contentOf(LARGE)), { limit: LARGE }))).code, "ENOSPC");
-    assert.equal(leftovers(), []);
-    const small = await vault.stage(chunks(contentOf(10)), { limit: LARGE });
-    assert.is((await rejection(vault.publish([small]))).code, "ENOSPC");
-    assert.equal(leftovers(), []);
-    await vault.close();
-  });
-}
-
-staging("small content beyond the memory that may be held goes to files, and all of it arrives", async () => {
-  const { vault, leftovers, files } = givenVault();
-  const staged = [];
-  for (let seed = 0; seed < 130; seed += 1) {
-    const content = Buffer.alloc(128 * KB, seed);
-    staged.push(await vault.stage(chunks(content, 128 * KB), { limit: 128 * KB }));
-  }
-  assert.is(leftovers().length, 2);
-  await vault.publish(staged);
-  assert.equal(leftovers(), []);
-  assert.equal(files().sort(), staged.map(({ digest }) => digest).sort());
-  await vault.discard([await vault.stage(chunks(contentOf(10)), { limit: 10 })]);
-  assert.equal(leftovers(), []);
-  await vault.close();
-});
-
-staging("directories and files are the owner's only, and files are read-only", async () => {
-  const { vault, directory, staging, pathOf, store } = givenVault();
-  for (const size of [10, LARGE]) {
-    const digest = await store(contentOf(size));
-    assert.is(statSync(pathOf(digest)).mode & 0o777, 0o400);
-    assert.is(statSync(join(directory, digest.slice(0, 2))).mode & 0o777, 0o700);
-  }
-  assert.is(statSync(directory).mode & 0o777, 0o700);
-  assert.is(statSync(staging).mode & 0o777, 0o700);
-  await vault.close();
-});
-
-staging.run();
+/** More than is held in memory. */
+const LARGE = 300 * 1024;
 
 const discarding = suite("vault: discard and leftovers");
 discarding.after(removeRoots);
@@ -157,7 +28,6 @@ discarding("drops what is staged, ignores what was published, discarded or lost"
 
 discarding("a leftover file that somebody else removed is no error", async () => {
   const root = givenRoot();
-  const { unlinkSync } = await import("node:fs");
   const { vault, staging, leftovers } = givenVault({ root });
   const large = await vault.stage(chunks(contentOf(LARGE)), { limit: LARGE });
   for (const name of leftovers()) unlinkSync(join(staging, name));
@@ -234,14 +104,12 @@ publishing("content is on disk before it has its name, and the name before publi
 });
 
 publishing("a small file is written through, which is what stands for its sync", async () => {
-  const { constants } = await import("node:fs");
-  const { disk } = await import("../../src/vault/disk.ts");
   const flags: number[] = [];
   const open = ((path: string, flag: number, mode: number) => {
     if (path.includes("staging")) flags.push(flag);
-    return disk.open(path, flag, mode);
-  }) as typeof disk.open;
-  const { vault, store } = givenVault({ disk: { ...disk, open } });
+    return realDisk.open(path, flag, mode);
+  }) as typeof realDisk.open;
+  const { vault, store } = givenVault({ disk: { ...realDisk, open } });
   await store(contentOf(10));
   assert.equal(flags, [constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_DSYNC]);
   await vault.close();
@@ -401,7 +269,6 @@ inspecting("tells good, changed, truncated and missing files apart", async () =>
   const content = contentOf(LARGE);
   const digest = await store(content);
   assert.is(await vault.verify(digest), "ok");
-  const { chmodSync } = await import("node:fs");
   chmodSync(pathOf(digest), 0o600);
   const changed = Buffer.from(content);
   changed[LARGE - 1] = (changed[LARGE - 1] ?? 0) ^ 1;
