@@ -8,7 +8,7 @@ import type { Transferable, Worker } from "node:worker_threads";
 import type { TaskOrder, TaskReply } from "./task.ts";
 
 export type TaskOptions = {
-  /** Milliseconds from the call of `run`, waiting in the queue included. */
+  /** Milliseconds from the call of `run`, waiting in the queue included; below 2^31, where timers end. */
   deadline: number;
   /** Rejects the call with the signal's reason. A running task is not stopped before its deadline, only ignored. */
   signal?: AbortSignal;
