@@ -115,9 +115,9 @@ function compose(body: string, report: (offset: number, problem: string) => void
   return document === null ? null : { documents, document };
 }
 
-/** The library's sentences, in one line and in our voice. */
+/** The library's sentences, in one line and in our voice. They may repeat a token of the file, which may be long. */
 function syntaxProblem(message: string): string {
-  return excerpt(message.charAt(0).toLowerCase() + message.slice(1));
+  return excerpt(message.charAt(0).toLowerCase() + message.slice(1), 200);
 }
 
 /**
