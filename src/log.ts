@@ -28,7 +28,8 @@ export function createLogger(options: { level: LogLevel; destination?: LogDestin
         level: (label) => ({ level: label }),
         log: (fields) => redact(fields) as Record<string, unknown>,
       },
-      serializers: { msg: (message: unknown) => redact(message) },
+      // An error is a plain object by the time it gets here; pino's own serializer would drop its cause.
+      serializers: { msg: (message: unknown) => redact(message), err: (error: unknown) => error },
     },
     options.destination ?? pino.destination({ fd: 1, sync: true }),
   );
@@ -81,7 +82,7 @@ const HIDDEN = "[hidden]";
 
 // Compared without case, hyphens and underscores: X-Api-Key, api_key and apiKey are one name.
 const SECRET_NAME =
-  /^(?:(?:proxy)?authorization|(?:set)?cookies?|(?:.*api)?keys?|rawheaders|.*secrets?|.*tokens?|.*passwords?|passphrase|.*privatekeys?|.*signature)$/;
+  /^(?:keys?|passphrase|rawheaders|.*(?:authorization|cookie|apikey|privatekey|secret|token|password|signature)s?)$/;
 
 // An authorization value in running text, then a credential in a query, then one in the user part of a URL.
 const CREDENTIALS: readonly (readonly [RegExp, string])[] = [

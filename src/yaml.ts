@@ -29,7 +29,7 @@ const YAML_ERRORS = 20;
 
 /**
  * Reads the YAML of a file that an operator wrote: one document of plain mappings, lists and scalars. Refuses more than
- * 1 MB, more than 64 levels, several documents, directives, tags, anchors and aliases (so nothing can expand) and keys
+ * 1,048,576 characters, more than 64 levels, several documents, directives, tags, anchors and aliases (so nothing can expand) and keys
  * given twice; each with its place. Never throws, and takes time proportional to the text.
  */
 export function readYaml(text: string): YamlText {
@@ -45,7 +45,7 @@ export function readYaml(text: string): YamlText {
     return { root: null, problems, place };
   };
 
-  if (text.length > YAML_LIMIT) return broken(0, "the file is larger than 1 MB");
+  if (text.length > YAML_LIMIT) return broken(0, "the file is longer than 1,048,576 characters");
   const parser = new Parser(lines.addNewLine);
   const tokens = [];
   let errors = 0;
@@ -68,17 +68,21 @@ export function readYaml(text: string): YamlText {
     }
   }
   // Keys are compared below: the reader's own check takes quadratic time.
-  const [document] = new Composer({ uniqueKeys: false, stringKeys: true, version: "1.2", logLevel: "silent" }).compose(tokens);
+  const composer = new Composer({ uniqueKeys: false, stringKeys: true, version: "1.2", logLevel: "silent" });
+  const [document] = composer.compose(tokens);
   if (!document) return { root: null, problems, place };
   if (document.errors.length > 0) {
-    for (const { pos, message } of document.errors.slice(0, YAML_ERRORS)) problems.push({ ...at(pos[0]), text: message });
+    for (const { pos, message } of document.errors.slice(0, YAML_ERRORS)) {
+      // What follows the colon is a piece of the file, which may be a secret.
+      problems.push({ ...at(pos[0]), text: message.replace(/(?<! ): .*$/s, "") });
+    }
     return { root: null, problems, place };
   }
   visit(document, {
     Node: (_, node) => {
-      if (isAlias(node)) problems.push({ ...place(node), text: `aliases (*${shorten(node.source)}) are not supported` });
-      else if (node.anchor) problems.push({ ...place(node), text: `anchors (&${shorten(node.anchor)}) are not supported` });
-      else if (node.tag) problems.push({ ...place(node), text: `tags (${shorten(node.tag)}) are not supported` });
+      // The name is not repeated: a key that somebody forgot to quote may begin with any of these characters.
+      const sign = isAlias(node) ? "aliases (*)" : node.anchor ? "anchors (&)" : node.tag ? "tags (!)" : null;
+      if (sign) problems.push({ ...place(node), text: `${sign} are not supported, put quotes around a text` });
       if (!isMap(node)) return;
       const seen = new Map<unknown, number>();
       for (const { key } of node.items) {
@@ -93,7 +97,8 @@ export function readYaml(text: string): YamlText {
       }
     },
   });
-  return { root: document.contents, problems, place };
+  const { contents } = document;
+  return { root: isScalar(contents) && contents.value === null ? null : contents, problems, place };
 }
 
 function shorten(text: string): string {

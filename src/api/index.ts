@@ -2,12 +2,13 @@
 import type { AssayOperation } from "./kit.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
+import * as policies from "./policies.ts";
 import * as users from "./users.ts";
 
 const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
-const resources: readonly object[] = [meta, organizations, users];
+const resources: readonly object[] = [meta, organizations, policies, users];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>
   Object.values(resource).flat().filter(isOperation),

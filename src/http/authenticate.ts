@@ -3,8 +3,8 @@
  * user name. Only the text of the key is taken out here; whether it is valid is the store's business.
  */
 
-/** A key longer than this is nobody's: ours have 43 characters, given ones are bounded by the apply file. */
-const LONGEST_KEY = 512;
+/** A key longer than this is nobody's: ours have 43 characters, the apply file takes up to 1024. */
+const LONGEST_KEY = 1024;
 
 /** The key of an Authorization header, null when there is none or it is malformed. */
 export function credentialOf(header: string | undefined): string | null {

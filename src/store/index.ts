@@ -4,6 +4,7 @@ import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { flowStore } from "./flows.ts";
 import { organizationStore } from "./organizations.ts";
+import { policyStore } from "./policies.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
 import { templateStore } from "./templates.ts";
 import { userStore } from "./users.ts";
@@ -19,5 +20,6 @@ export function openStore(db: Db, sources: Sources) {
     templates: templateStore(db, sources),
     flows: flowStore(db, sources),
     audit: auditStore(db, sources),
+    policies: policyStore(db, sources),
   };
 }

@@ -3,7 +3,7 @@
  * notes every problem on the way, so that a user repairs a file in one go. It descends only where the schema
  * says so, hence aliases cannot multiply or loop.
  */
-import { isMap, isScalar, isSeq } from "yaml";
+import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { excerpt } from "./diagnostics.ts";
@@ -12,7 +12,10 @@ import { expressionBudget, parseExpression } from "./parser.ts";
 import { ATTESTATION_TYPES, CUSTOM_TYPE_PATTERN, MAX_RULES, SCHEMA_PATTERN } from "./schema.ts";
 import type { YamlSource } from "./yaml-source.ts";
 
-/** The value of a key. `at` is where to point at: the value, or the key when nothing follows it. */
+/**
+ * The value of a key, aliases resolved; an alias that is left stands for nothing and was reported when the
+ * YAML was read. `at` is where to point at: the value, or the key when nothing follows it.
+ */
 type Value = { node: Node | null; at: number; path: string };
 
 const SCHEMA = new RegExp(SCHEMA_PATTERN, "u");
@@ -32,7 +35,7 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
   }
 
   function wrongType(value: Value, expected: string): null {
-    problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shown(value.node)}]`);
+    if (!isAlias(value.node)) problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shown(value.node)}]`);
     return null;
   }
 
@@ -43,12 +46,8 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
   }
 
   function value(node: unknown, at: number, path: string): Value {
-    const target = node === null || node === undefined ? null : source.resolve(node as Node);
-    const own = (node as Node | null | undefined)?.range?.[0];
-    if (node !== null && node !== undefined && target === null) {
-      problem(own ?? at, path, "the alias stands for no anchor before it");
-    }
-    return { node: target, at: isNull(target) && own === undefined ? at : (own ?? at), path };
+    const given = (node ?? null) as Node | null;
+    return { node: given && source.resolve(given), at: given?.range?.[0] ?? at, path };
   }
 
   /** The known keys of a map; reports every other key and every repeated one. Null when it is no map. */
@@ -59,7 +58,7 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
       const key = source.resolve(pair.key);
       const at = pair.key?.range?.[0] ?? of.at;
       const name = isScalar(key) && typeof key.value === "string" ? key.value : null;
-      const path = join(of.path, name ?? shown(key));
+      const path = join(of.path, shown(key));
       const index = name === null ? -1 : (known as readonly string[]).indexOf(name);
       const field = known[index];
       if (field === undefined) problem(at, path, `Extra inputs are not permitted [input: ${shown(pair.value && source.resolve(pair.value))}]`);

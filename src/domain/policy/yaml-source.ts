@@ -32,8 +32,8 @@ export type YamlSource = {
   position(offset: number): { line: number; column: number };
   /** The place of the character `index` of a scalar's value; the scalar's start where escapes make it unclear. */
   positionInside(scalar: Scalar, index: number): { line: number; column: number };
-  /** The node an alias stands for, other nodes as they are; null for an alias without an anchor before it. */
-  resolve(node: Node): Node | null;
+  /** The node an alias stands for, other nodes as they are; also an alias without an anchor, which `problems` names. */
+  resolve(node: Node): Node;
 };
 
 /** Reads exactly one YAML 1.2 document (core schema, no merge keys). Never throws; linear time. */
@@ -76,9 +76,11 @@ export function readYaml(text: string): YamlSource {
     if (problems.length === 0) report(0, "the file is empty");
     return source;
   }
-  const targets = aliasTargets(document);
+  const targets = aliasTargets(document, ({ source, range }) => {
+    report(range?.[0] ?? 0, `the alias *${excerpt(source)} has no anchor before it`);
+  });
   source.root = document.contents;
-  source.resolve = (node) => (isAlias(node) ? (targets.get(node) ?? null) : node);
+  source.resolve = (node) => (isAlias(node) ? (targets.get(node) ?? node) : node);
   return source;
 }
 
@@ -169,14 +171,15 @@ function lineIndex(text: string, base: number): YamlSource["position"] {
 }
 
 /** Targets of all aliases: the last anchor of that name before the alias in the text, as YAML has it. */
-function aliasTargets(document: Document.Parsed): Map<Alias, Node> {
+function aliasTargets(document: Document.Parsed, missing: (alias: Alias) => void): Map<Alias, Node> {
   const anchors = new Map<string, Node>();
   const targets = new Map<Alias, Node>();
   visit(document, (_, node) => {
     if (!isNode(node)) return;
     if (isAlias(node)) {
       const target = anchors.get(node.source);
-      if (target !== undefined) targets.set(node, target);
+      if (target === undefined) missing(node);
+      else targets.set(node, target);
     } else if ("anchor" in node && typeof node.anchor === "string") anchors.set(node.anchor, node);
   });
   return targets;

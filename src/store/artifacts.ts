@@ -1,0 +1,162 @@
+/** Artifact records: one for each (trail, fingerprint, reference name); legacy records have no trail. */
+import { notFound } from "../errors.ts";
+import type { State } from "../domain/compliance/artifact.ts";
+import type { Db, Sources } from "./database.ts";
+
+export type ArtifactRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  flow_id: number;
+  trail_id: number | null;
+  fingerprint: string;
+  reference_name: string | null;
+  filename: string;
+  description: string | null;
+  git_commit: string;
+  git_commit_info_json: string | null;
+  commits_list_json: string | null;
+  repo_info_json: string | null;
+  repo_id: number | null;
+  repo_url: string | null;
+  build_url: string;
+  commit_url: string;
+  external_urls_json: string | null;
+  annotations_json: string | null;
+  user_data_json: string | null;
+  template_json: string;
+  legacy_is_compliant: 0 | 1 | null;
+  created_by: string;
+  created_at: number;
+  last_modified_at: number;
+  state: State;
+  attestations_json: string;
+  reasons_json: string;
+};
+
+/** A record with the names of its flow and trail, as answers show it. */
+export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: string | null };
+
+/** The facts of an artifact that a report sets; all of them are replaced by a further report. */
+export type ArtifactFields = Pick<
+  ArtifactRow,
+  | "filename" | "description" | "git_commit" | "git_commit_info_json" | "commits_list_json" | "repo_info_json" | "repo_id" | "repo_url"
+  | "build_url" | "commit_url" | "external_urls_json" | "annotations_json" | "user_data_json" | "template_json" | "legacy_is_compliant"
+>;
+
+const FIELDS = [
+  "filename", "description", "git_commit", "git_commit_info_json", "commits_list_json", "repo_info_json", "repo_id", "repo_url",
+  "build_url", "commit_url", "external_urls_json", "annotations_json", "user_data_json", "template_json", "legacy_is_compliant",
+] as const satisfies readonly (keyof ArtifactFields)[];
+
+const COLUMNS = [
+  "id", "public_id", "organization_id", "flow_id", "trail_id", "fingerprint", "reference_name", ...FIELDS,
+  "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json",
+];
+const PLACED = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+  FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
+
+/** Above every text that begins with a hex prefix: the upper bound of an index range. */
+const after = (prefix: string): string => `${prefix}g`;
+
+export function artifactStore(db: Db, { now, newId }: Sources) {
+  const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
+  const inTrail = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? ORDER BY id`);
+  const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
+    `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
+  );
+  const sameLegacy = db.prepare<[number, string], ArtifactRow>(
+    `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE flow_id = ? AND fingerprint = ? AND trail_id IS NULL`,
+  );
+  const insert = db.prepare(
+    `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, reference_name, ${FIELDS.join(", ")},
+                            created_by, created_at, last_modified_at, state, attestations_json, reasons_json)
+     VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]')`,
+  );
+  const update = db.prepare(`UPDATE artifacts SET ${FIELDS.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ? WHERE id = ?`);
+  const setVerdict = db.prepare("UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ? WHERE id = ?");
+  const matching = db.prepare<[number, string, string], { fingerprint: string }>(
+    "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
+  );
+  const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`);
+  const latestInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
+    `${PLACED} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ORDER BY a.id DESC LIMIT 1`,
+  );
+  const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
+    "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
+  );
+  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
+  const ofCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
+    `${PLACED} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
+  );
+  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
+
+  return {
+    get(id: number): ArtifactRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`artifact ${id} is gone`);
+      return row;
+    },
+    /** All records of a trail, oldest first. */
+    inTrail: (trailId: number): ArtifactRow[] => inTrail.all(trailId),
+    /** The record that a report of this fingerprint and reference name would update; null when it would be a new one. */
+    find(at: { flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null }): ArtifactRow | null {
+      const row = at.trailId === null ? sameLegacy.get(at.flowId, at.fingerprint) : sameInTrail.get(at.trailId, at.fingerprint, at.referenceName ?? "");
+      return row ?? null;
+    },
+    /** Records a new artifact without a verdict; evaluation.ts must follow in the same write. @returns its key. */
+    create(
+      at: { organizationId: number; flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null; createdBy: string },
+      fields: ArtifactFields,
+    ): number {
+      const time = now();
+      return Number(
+        insert.run(
+          newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
+          ...FIELDS.map((field) => fields[field]), at.createdBy, time, time,
+        ).lastInsertRowid,
+      );
+    },
+    update: (id: number, fields: ArtifactFields): void => void update.run(...FIELDS.map((field) => fields[field]), now(), id),
+    /** For evaluation.ts: the verdict, its reasons and the artifact-level status entries. */
+    setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }): void =>
+      void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, id),
+    /**
+     * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or when it is
+     * ambiguous: both are "not found" (semantics 2.4).
+     */
+    resolve(flowId: number, prefix: string): string | null {
+      if (prefix.length === 64) return prefix;
+      const found = matching.all(flowId, prefix, after(prefix));
+      return found.length === 1 ? (found[0]?.fingerprint ?? null) : null;
+    },
+    /** The most recently created record of a fingerprint in a flow, or in one of its trails. */
+    latest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
+      return (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ?? null;
+    },
+    /** The records of a commit (or of the one commit with that prefix), newest first; empty when none or ambiguous. */
+    ofCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
+      const found = prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, after(prefix));
+      if (found.length !== 1 || !found[0]) return [];
+      const commit = found[0].git_commit;
+      return trailId === null ? ofCommit.all(flowId, commit) : ofCommitInTrail.all(flowId, commit, trailId);
+    },
+    /** One page of an organization's records, newest first. */
+    listOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] => listOrganization.all(organizationId, limit, offset),
+    listFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] => listFlow.all(flowId, limit, offset),
+    /** One page of the records whose reports named one of these repositories. */
+    listRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
+      const marks = repoIds.map(() => "?").join(", ");
+      return db
+        .prepare<number[], PlacedArtifactRow>(`${PLACED} WHERE a.repo_id IN (${marks}) ORDER BY a.id DESC LIMIT ? OFFSET ?`)
+        .all(...repoIds, limit, offset);
+    },
+    /** Every record of a fingerprint in an organization, oldest first. */
+    everywhere: (organizationId: number, fingerprint: string): PlacedArtifactRow[] => ofFingerprint.all(organizationId, fingerprint),
+    /** The 404 of an artifact that a flow does not hold (messages 4). */
+    missing: (fingerprint: string, flow: string, organization: string) =>
+      notFound(`Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`),
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * Attestation records, append-only, and the two derived tables beside them: to which artifacts a record belongs, and which
+ * record of each name is the latest. Both are written in the transaction that records the attestation.
+ */
+import type { AttestationFact } from "../domain/compliance/attestation.ts";
+import type { ArtifactAttestation } from "../domain/attestation/binding.ts";
+import type { AttestationCandidate } from "../domain/policy/evaluate.ts";
+import type { Db, Sources } from "./database.ts";
+
+export type AttestationRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  flow_id: number;
+  trail_id: number;
+  scope: "trail" | "artifact";
+  name: string;
+  type: string;
+  is_compliant: 0 | 1;
+  artifact_fingerprint: string | null;
+  target_artifacts_json: string | null;
+  git_commit: string | null;
+  git_commit_info_json: string | null;
+  repo_info_json: string | null;
+  origin_url: string | null;
+  description: string | null;
+  annotations_json: string;
+  external_urls_json: string | null;
+  user_data_json: string | null;
+  payload_json: string;
+  reasons_json: string;
+  overridden_type: string | null;
+  original_id: number | null;
+  control: string | null;
+  control_version: number | null;
+  evidence_digest: string | null;
+  evidence_size: number | null;
+  evidence_filename: string | null;
+  evidence_content_type: string | null;
+  reported_by: string;
+  created_at: number;
+};
+
+/** A record with the names of its flow and trail, as answers show it. */
+export type PlacedAttestationRow = AttestationRow & { flow_name: string; trail_name: string };
+
+export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
+
+const FIELDS = [
+  "organization_id", "flow_id", "trail_id", "scope", "name", "type", "is_compliant", "artifact_fingerprint", "target_artifacts_json",
+  "git_commit", "git_commit_info_json", "repo_info_json", "origin_url", "description", "annotations_json", "external_urls_json",
+  "user_data_json", "payload_json", "reasons_json", "overridden_type", "original_id", "control", "control_version", "evidence_digest",
+  "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
+] as const satisfies readonly (keyof NewAttestation)[];
+const COLUMNS = ["id", "public_id", ...FIELDS];
+/** The start of every query that answers show; `a` is the attestation. */
+export const PLACED_ATTESTATIONS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+  FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
+
+/** The artifact_id of the trail's own entries in current_attestations. */
+const TRAIL_LEVEL = 0;
+
+type CurrentRow = {
+  artifact_id: number;
+  id: number;
+  public_id: string;
+  name: string;
+  type: string;
+  is_compliant: 0 | 1;
+  overridden_type: string | null;
+  original_public_id: string | null;
+  control: string | null;
+};
+
+const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, o.public_id AS original_public_id, a.control
+  FROM current_attestations c JOIN attestations a ON a.id = c.attestation_id LEFT JOIN attestations o ON o.id = a.original_id`;
+
+/** A record as what counts: an override stands for what it overrides (semantics 3.6). */
+function factOf(row: CurrentRow): AttestationFact {
+  const isOverride = row.overridden_type !== null;
+  return {
+    name: row.name,
+    type: row.overridden_type ?? row.type,
+    attestationId: isOverride ? row.original_public_id : row.public_id,
+    overriddenAttestationId: isOverride ? row.public_id : null,
+    isCompliant: row.is_compliant === 1,
+  };
+}
+
+export function attestationStore(db: Db, { newId }: Sources) {
+  const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
+  const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
+  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
+  const bind = db.prepare("INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const wait = db.prepare("INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
+  // The latest record wins, also when an older one is bound after it.
+  const setCurrent = db.prepare(
+    `INSERT INTO current_attestations (trail_id, artifact_id, name, attestation_id) VALUES (?, ?, ?, ?)
+     ON CONFLICT (trail_id, artifact_id, name) DO UPDATE SET attestation_id = max(attestation_id, excluded.attestation_id)`,
+  );
+  const currentOf = db.prepare<[number, number, string], { attestation_id: number }>(
+    "SELECT attestation_id FROM current_attestations WHERE trail_id = ? AND artifact_id = ? AND name = ?",
+  );
+  const currentOfTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? ORDER BY a.id`);
+  const currentOfArtifact = db.prepare<[number, number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`);
+  const waitingFor = db.prepare<[number, string, string], { id: number; git_commit: string; target_artifacts_json: string | null }>(
+    `SELECT a.id, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
+     WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
+  );
+  const ofFingerprint = db.prepare<[number, string], { id: number }>(
+    "SELECT id FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  );
+  const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
+    `${PLACED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
+  );
+
+  return {
+    get(id: number): AttestationRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`attestation ${id} is gone`);
+      return row;
+    },
+    findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null => byPublicId.get(publicId, organizationId) ?? null,
+    /** Appends a record. @returns its key and public id. */
+    create(record: NewAttestation): { id: number; publicId: string } {
+      const publicId = newId();
+      return { id: Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid), publicId };
+    },
+    /** Makes a record one of the trail itself. */
+    bindToTrail: (trailId: number, id: number, name: string): void => void setCurrent.run(trailId, TRAIL_LEVEL, name, id),
+    /** Gives a record to an artifact of the trail. Of several records of a name the latest counts, in whatever order they are bound. */
+    bindToArtifact(trailId: number, artifactId: number, id: number, name: string): void {
+      bind.run(artifactId, id);
+      setCurrent.run(trailId, artifactId, name, id);
+    },
+    /** Lets a record wait for artifacts of that name and commit. */
+    waitForArtifact: (trailId: number, referenceName: string, commit: string, id: number): void => void wait.run(trailId, referenceName, commit, id),
+    /** The latest record under a name on the trail (artifactId null) or on an artifact. */
+    current(trailId: number, artifactId: number | null, name: string): AttestationRow | null {
+      const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
+      return found ? (byId.get(found.attestation_id) ?? null) : null;
+    },
+    /** What an artifact of this identity receives of what was reported before it: candidates for pendingFor (semantics 3.2). */
+    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): ArtifactAttestation[] {
+      const waiting = artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
+      return [
+        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id }) => ({
+          attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
+        })),
+        ...waiting.map((row) => ({
+          attestationId: String(row.id), artifactFingerprint: null,
+          targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[], commit: row.git_commit,
+        })),
+      ];
+    },
+    /** The latest record of every name in a trail, by artifact key; the trail's own under null. */
+    facts(trailId: number): Map<number | null, AttestationFact[]> {
+      const facts = new Map<number | null, AttestationFact[]>();
+      for (const row of currentOfTrail.all(trailId)) {
+        const key = row.artifact_id === TRAIL_LEVEL ? null : row.artifact_id;
+        const list = facts.get(key);
+        if (list) list.push(factOf(row));
+        else facts.set(key, [factOf(row)]);
+      }
+      return facts;
+    },
+    /** What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics 5.4). */
+    policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
+      const candidates = (level: "artifact" | "trail", key: number): AttestationCandidate[] =>
+        currentOfArtifact.all(trailId, key).map((row) => ({
+          name: row.name, type: row.overridden_type ?? row.type, isCompliant: row.is_compliant === 1,
+          control: row.control, attestationId: row.public_id, level, sequence: row.id,
+        }));
+      return [...candidates("artifact", artifactId), ...candidates("trail", TRAIL_LEVEL)];
+    },
+    /** The latest record of each name on an artifact, oldest first. */
+    latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] => boundLatest.all(trailId, artifactId),
+  };
+}

@@ -1,0 +1,140 @@
+/** Trails and their append-only history. Verdicts are written by evaluation.ts only. */
+import { notFound } from "../errors.ts";
+import type { State } from "../domain/compliance/artifact.ts";
+import type { Db, Sources } from "./database.ts";
+
+export type TrailRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  flow_id: number;
+  name: string;
+  description: string | null;
+  git_commit_info_json: string | null;
+  origin_url: string | null;
+  external_urls_json: string | null;
+  user_data_json: string | null;
+  template_id: number;
+  template_inherited: 0 | 1;
+  created_by: string;
+  created_at: number;
+  last_modified_at: number;
+  state: State;
+  compliance_json: string;
+  reasons_json: string;
+};
+
+export type TrailEventRow = { id: number; type: string; timestamp: number; event_json: string };
+
+/** The facts of a trail that reports set. */
+export type TrailFields = Pick<
+  TrailRow,
+  "description" | "git_commit_info_json" | "origin_url" | "external_urls_json" | "user_data_json" | "template_id" | "template_inherited"
+>;
+
+export const TRAIL_COLUMNS =
+  "id, public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, user_data_json, " +
+  "template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json";
+
+export type TrailFilter = {
+  organizationId: number;
+  flowId: number | null;
+  /** All trails of flows that carry this tag. */
+  flowTag: { key: string; value: string } | null;
+  /** Full fingerprint of an artifact that was reported to the trail. */
+  fingerprint: string | null;
+};
+
+export function trailStore(db: Db, { now, newId }: Sources) {
+  const byName = db.prepare<[number, string], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`);
+  const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
+  const insert = db.prepare(
+    `INSERT INTO trails (public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, user_data_json,
+                         template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'INCOMPLETE', '{}', '[]')`,
+  );
+  const update = db.prepare(
+    `UPDATE trails SET description = ?, git_commit_info_json = ?, origin_url = ?, external_urls_json = ?, user_data_json = ?,
+            template_id = ?, template_inherited = ?, last_modified_at = ? WHERE id = ?`,
+  );
+  const touch = db.prepare("UPDATE trails SET last_modified_at = ? WHERE id = ?");
+  const addEvent = db.prepare("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (?, ?, ?, ?)");
+  const events = db.prepare<[number], TrailEventRow>("SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id");
+  const addRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const repos = db.prepare<[number], { public_id: string }>(
+    "SELECT r.public_id FROM trail_repos t JOIN repos r ON r.id = t.repo_id WHERE t.trail_id = ? ORDER BY r.id",
+  );
+
+  /** The WHERE clause of a filter. The fingerprint comes first: it leaves the fewest rows (semantics 2.5). */
+  function where(filter: TrailFilter): { sql: string; values: (string | number)[] } {
+    const parts: string[] = [];
+    const values: (string | number)[] = [];
+    if (filter.fingerprint !== null) {
+      parts.push("t.id IN (SELECT trail_id FROM artifacts WHERE organization_id = ? AND fingerprint = ? AND trail_id IS NOT NULL)");
+      values.push(filter.organizationId, filter.fingerprint);
+    }
+    if (filter.flowId !== null) {
+      parts.push("t.flow_id = ?");
+      values.push(filter.flowId);
+    } else {
+      parts.push("t.organization_id = ?");
+      values.push(filter.organizationId);
+    }
+    if (filter.flowTag !== null) {
+      parts.push("t.flow_id IN (SELECT flow_id FROM flow_tags WHERE key = ? AND value = ?)");
+      values.push(filter.flowTag.key, filter.flowTag.value);
+    }
+    return { sql: parts.join(" AND "), values };
+  }
+
+  return {
+    find: (flowId: number, name: string): TrailRow | null => byName.get(flowId, name) ?? null,
+    /** @throws AppError 404 with the text of messages 12. */
+    require(at: { organization: string; flow: { id: number; name: string } }, name: string): TrailRow {
+      const row = byName.get(at.flow.id, name);
+      if (!row) throw notFound(`Trail with name '${name}' does not exist for Organization '${at.organization}' and Flow '${at.flow.name}'`);
+      return row;
+    },
+    get(id: number): TrailRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`trail ${id} is gone`);
+      return row;
+    },
+    /** Creates a trail without a verdict; evaluation.ts must follow in the same write. @returns the new row. */
+    create(at: { organizationId: number; flowId: number; name: string; createdBy: string }, fields: TrailFields): TrailRow {
+      const time = now();
+      const id = insert.run(
+        newId(), at.organizationId, at.flowId, at.name, fields.description, fields.git_commit_info_json, fields.origin_url,
+        fields.external_urls_json, fields.user_data_json, fields.template_id, fields.template_inherited, at.createdBy, time, time,
+      ).lastInsertRowid;
+      return byId.get(Number(id)) as TrailRow;
+    },
+    update(id: number, fields: TrailFields): void {
+      update.run(
+        fields.description, fields.git_commit_info_json, fields.origin_url, fields.external_urls_json, fields.user_data_json,
+        fields.template_id, fields.template_inherited, now(), id,
+      );
+    },
+    /** Something was reported to the trail at that time (epoch seconds). */
+    touch: (id: number, at: number): void => void touch.run(at, id),
+    /** Appends to the history; `event` holds what is special to the type. */
+    addEvent: (trailId: number, type: string, at: number, event: Readonly<Record<string, unknown>>): void =>
+      void addEvent.run(trailId, type, at, JSON.stringify(event)),
+    /** The history, oldest first. */
+    events: (trailId: number): TrailEventRow[] => events.all(trailId),
+    addRepo: (trailId: number, repoId: number): void => void addRepo.run(trailId, repoId),
+    /** Public ids of the repositories that reports to the trail named. */
+    repoIds: (trailId: number): string[] => repos.all(trailId).map((row) => row.public_id),
+    /** One page, newest first; `limit` null for all. */
+    list(filter: TrailFilter, limit: number | null, offset: number): TrailRow[] {
+      const { sql, values } = where(filter);
+      return db
+        .prepare<(string | number)[], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
+        .all(...values, limit ?? -1, offset);
+    },
+    count(filter: TrailFilter): number {
+      const { sql, values } = where(filter);
+      return db.prepare<(string | number)[], { n: number }>(`SELECT count(*) AS n FROM trails t WHERE ${sql}`).get(...values)?.n ?? 0;
+    },
+  };
+}

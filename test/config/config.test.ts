@@ -1,0 +1,294 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { configFileName, defaultBaseUrl, explainConfig, OPTIONS, optionsHelp, resolveConfig } from "../../src/config.ts";
+import type { Config, Option, OptionName } from "../../src/config.ts";
+
+type Input = Partial<Parameters<typeof resolveConfig>[0]>;
+
+const resolve = (input: Input) => resolveConfig({ flags: {}, env: {}, fileText: null, fileName: null, ...input });
+
+const configOf = (input: Input): Config => {
+  const { config, problems } = resolve(input);
+  assert.is(problems, null);
+  return config as Config;
+};
+
+const DEFAULTS: Config = {
+  data: null,
+  listen: { host: "127.0.0.1", port: 8001 },
+  baseUrl: "http://127.0.0.1:8001",
+  configFile: null,
+  bootstrap: null,
+  evidenceLimit: 104_857_600,
+  jsonLimit: 33_554_432,
+  formLimit: 33_554_432,
+  headerTimeout: 30,
+  requestTimeout: 900,
+  stallTimeout: 60,
+  logLevel: "info",
+};
+
+const sources = suite("config: sources");
+
+sources("nothing given: the defaults", () => {
+  assert.equal(configOf({}), DEFAULTS);
+});
+
+sources("a flag beats a variable beats the file beats the default", () => {
+  const flags = { listen: "a:1" };
+  const env = { ASSAY_LISTEN: "b:2", ASSAY_LOG_LEVEL: "warn" };
+  const fileText = "# comment\nlisten: c:3\nlog_level: debug\ndata: /srv\n";
+  const resolution = resolve({ flags, env, fileText, fileName: "assay.yaml" });
+  assert.equal(resolution, {
+    config: { ...DEFAULTS, listen: { host: "a", port: 1 }, baseUrl: "http://a:1", logLevel: "warn", data: "/srv" },
+    sources: {
+      ...Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, "default"])),
+      listen: "flag --listen",
+      logLevel: "variable ASSAY_LOG_LEVEL",
+      data: "file assay.yaml line 4",
+    },
+    problems: null,
+  });
+  assert.equal(configOf({ env, fileText }).listen, { host: "b", port: 2 });
+  assert.equal(configOf({ fileText }).listen, { host: "c", port: 3 });
+});
+
+sources("every option can be set from every source", () => {
+  const texts: Record<OptionName, string> = {
+    data: "d", listen: "h:9", baseUrl: "https://assay.example.com/x/", configFile: "c.yaml", bootstrap: "b.yaml",
+    evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
+    stallTimeout: "2m", logLevel: "trace",
+  };
+  const expected: Config = {
+    data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x", configFile: "c.yaml",
+    bootstrap: "b.yaml", evidenceLimit: 5_368_709_120, jsonLimit: 1_048_576, formLimit: 67_108_864, headerTimeout: 10,
+    requestTimeout: 5400, stallTimeout: 120, logLevel: "trace",
+  };
+  const rows = Object.values(OPTIONS);
+  assert.equal(configOf({ flags: Object.fromEntries(rows.map((row) => [row.flag, texts[row.name]])) }), expected);
+  assert.equal(configOf({ env: Object.fromEntries(rows.map((row) => [row.variable, texts[row.name]])) }), expected);
+  const fileText = rows.filter((row) => row.key !== null).map((row) => `${row.key}: ${texts[row.name]}\n`).join("");
+  assert.equal(configOf({ fileText, flags: { config: "c.yaml" } }), expected);
+});
+
+sources("flag, variable and key of an option are one name in three spellings", () => {
+  for (const [name, row] of Object.entries(OPTIONS)) {
+    assert.is(row.name, name);
+    assert.is(row.variable, `ASSAY_${row.flag.replaceAll("-", "_").toUpperCase()}`);
+    if (row.key !== null) assert.is(row.key, row.flag.replaceAll("-", "_"));
+  }
+});
+
+sources("an empty variable, foreign variables and variables of other parts are passed over", () => {
+  const env = { ASSAY_LISTEN: "", ASSAY_DATA: undefined, PATH: "/bin", ASSAYER: "x", ASSAY_NATIVE_DIR: "/tmp" };
+  assert.equal(configOf({ env }), DEFAULTS);
+});
+
+sources("an empty file, and one of comments, set nothing", () => {
+  for (const fileText of ["", "# nothing\n", "---\n", "{}\n", "\ufeff"]) assert.equal(configOf({ fileText }), DEFAULTS);
+});
+
+sources("a number or boolean in the file is taken as it is written", () => {
+  assert.is(configOf({ fileText: "data: 0123" }).data, "0123");
+  assert.is(configOf({ fileText: "data: true" }).data, "true");
+  assert.is(configOf({ fileText: "data: 1e3" }).data, "1e3");
+});
+
+sources("a command may replace defaults and demand values", () => {
+  assert.is(configOf({ defaults: { data: ".assay-dev" }, required: ["data"] }).data, ".assay-dev");
+  assert.equal(resolve({ required: ["data"] }).problems, [
+    "data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of the configuration file",
+  ]);
+  assert.equal(resolve({ required: ["data"], flags: { data: "" } }).problems, [
+    'data (flag --data): "" is not accepted, give the path of a directory',
+  ]);
+});
+
+sources("the configuration file: the flag, else the variable, else none", () => {
+  const env = { ASSAY_CONFIG: "e.yaml" };
+  assert.is(configFileName({ flags: { config: "f.yaml" }, env }), "f.yaml");
+  assert.is(configFileName({ flags: {}, env }), "e.yaml");
+  assert.is(configFileName({ flags: {}, env: { ASSAY_CONFIG: "" } }), null);
+});
+
+sources.run();
+
+const mistakes = suite("config: mistakes");
+
+mistakes("all at once, from all sources, also where a stronger source wins", () => {
+  const { problems } = resolve({
+    flags: { listen: "nowhere", "log-level": "loud" },
+    env: { ASSAY_LISTEN: "h:99999", ASSAY_EVIDENCE_LIMIT: "100" },
+    fileText: "listen: h:1\nstall_timeout: soon\nform_limit: 9MB\n",
+    fileName: "assay.yaml",
+  });
+  const listen = "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535; 0 takes any free port";
+  assert.equal(problems, [
+    `listen (flag --listen): "nowhere" is not accepted, give ${listen}`,
+    'log-level (flag --log-level): "loud" is not accepted, give trace, debug, info, warn, error or fatal',
+    `listen (variable ASSAY_LISTEN): "h:99999" is not accepted, give ${listen}`,
+    'evidence-limit (variable ASSAY_EVIDENCE_LIMIT): "100" is not accepted, give a size such as 100MB or 5GB, from 1B to 1024TB',
+    'stall-timeout (file assay.yaml line 2): "soon" is not accepted, give a duration such as 60s, from 1s to 1h',
+    'form-limit (file assay.yaml line 3): "9MB" is not accepted, give a size such as 32MB, from 10MB to 256MB',
+  ]);
+});
+
+mistakes("unknown names list what is known", () => {
+  const { problems } = resolve({ flags: { lisen: "x" }, env: { ASSAY_LISEN: "" }, fileText: "a: 1\nlisen: x\nconfig: y", fileName: "f" });
+  const flags = Object.values(OPTIONS).map((row) => `--${row.flag}`).join(", ");
+  const variables = [...Object.values(OPTIONS).map((row) => row.variable), "ASSAY_NATIVE_DIR"].join(", ");
+  const keys = Object.values(OPTIONS).flatMap((row) => row.key ?? []).join(", ");
+  assert.equal(problems, [
+    `unknown flag --lisen: known are ${flags}`,
+    `unknown variable ASSAY_LISEN: known are ${variables}`,
+    `unknown key "a" (file f line 1): known are ${keys}`,
+    `unknown key "lisen" (file f line 2): known are ${keys}`,
+    `unknown key "config" (file f line 3): known are ${keys}`,
+  ]);
+});
+
+mistakes("values that are no single value", () => {
+  const { problems } = resolve({ fileText: "data:\nlisten: [a]\nlog_level: {a: 1}\nbootstrap: ~\n", fileName: "f" });
+  assert.equal(problems?.map((problem) => problem.split(", give")[0]), [
+    "data (file f line 1): one value is expected",
+    "listen (file f line 2): one value is expected",
+    "log-level (file f line 3): one value is expected",
+    "bootstrap (file f line 4): one value is expected",
+  ]);
+});
+
+mistakes("files that are no mapping or no YAML", () => {
+  const table: [string, string[]][] = [
+    ["- a", ["file f line 1: a mapping of options to values is expected"]],
+    ["text", ["file f line 1: a mapping of options to values is expected"]],
+    ["data: a\ndata: b", ['file f line 2 column 1: the key "data" stands in line 1 already']],
+    ["data: *x", ["file f line 1 column 7: aliases (*) are not supported, put quotes around a text"]],
+    ["data: a\n---\ndata: b", ["file f line 2 column 1: a second document begins here, one file holds one document"]],
+    ["data: [", ["file f line 1 column 8: Flow sequence in block collection must be sufficiently indented and end with a ]"]],
+  ];
+  for (const [fileText, expected] of table) assert.equal(resolve({ fileText, fileName: "f" }).problems, expected, fileText);
+  assert.equal(resolve({ fileText: "- a" }).problems, [
+    "file configuration file line 1: a mapping of options to values is expected",
+  ]);
+});
+
+mistakes("headers may not take longer than the whole request", () => {
+  assert.equal(resolve({ flags: { "request-timeout": "10s" } }).problems, [
+    "header-timeout (default) is 30 seconds and request-timeout (flag --request-timeout) 10 seconds: give a header-timeout that is not longer",
+  ]);
+  assert.is(resolve({ flags: { "request-timeout": "30s" } }).problems, null);
+  assert.is(resolve({ flags: { "request-timeout": "10s", "header-timeout": "x" } }).problems?.length, 1);
+});
+
+mistakes("long and strange values are shown short and escaped", () => {
+  const [problem] = resolve({ flags: { listen: `\u001b[31m${"x".repeat(500)}` } }).problems ?? [];
+  assert.ok(problem?.startsWith('listen (flag --listen): "\\u001b[31mxxx'));
+  assert.ok((problem?.length ?? 0) < 300);
+});
+
+mistakes.run();
+
+const values = suite("config: values");
+
+const check = (flag: string, name: OptionName, accepted: [string, unknown][], refused: string[]) => {
+  for (const [text, value] of accepted) assert.equal(configOf({ flags: { [flag]: text } })[name], value, `${flag} ${text}`);
+  for (const text of refused) {
+    const { problems } = resolve({ flags: { [flag]: text } });
+    assert.is(problems?.length, 1, `${flag} ${text}`);
+    assert.ok(problems?.[0]?.startsWith(`${flag} (flag --${flag}): `), problems?.[0]);
+  }
+};
+
+values("listen", () => {
+  check("listen", "listen", [
+    ["0.0.0.0:80", { host: "0.0.0.0", port: 80 }],
+    ["[::1]:8001", { host: "::1", port: 8001 }],
+    ["[::ffff:1.2.3.4]:1", { host: "::ffff:1.2.3.4", port: 1 }],
+    ["assay-1.example.com:65535", { host: "assay-1.example.com", port: 65_535 }],
+    ["localhost:0", { host: "localhost", port: 0 }],
+  ], [
+    "", ":80", "host", "host:", "8001", "host:65536", "host:-1", "host:1.5", "host:0x10", "::1:80", "[::1]", "[1.2.3.4]:80",
+    "[x]:80", "[fe80::1%eth0]:80", "300.1.1.1:80", "1.2.3:80", "-a:80", "a..b:80", "ho st:80", "http://h:80", "h:80/", "h:80\n",
+  ]);
+});
+
+values("base-url", () => {
+  check("base-url", "baseUrl", [
+    ["https://assay.example.com", "https://assay.example.com"],
+    ["HTTP://Assay.Example.com:8080///", "http://assay.example.com:8080"],
+    ["https://h/prefix/", "https://h/prefix"],
+    ["http://[::1]:8001", "http://[::1]:8001"],
+    ["http://h/api", "http://h/api"],
+  ], [
+    "", "assay.example.com", "//h", "ftp://h", "http://", "http:///x", "http://h?x=1", "http://h#x", "http://u:p@h", "http://h/api/v2",
+    "http://h/x/API/v2//", "http://h:99999", "http://a b", " http://h", "http:\\\\h", "javascript:1",
+  ]);
+});
+
+values("sizes", () => {
+  check("evidence-limit", "evidenceLimit", [
+    ["1B", 1], ["1KB", 1024], ["100mb", 104_857_600], ["1.5 GB", 1_610_612_736], ["1TB", 1_099_511_627_776],
+  ], ["", "100", "0MB", "-1MB", "1.1MB", "MB", "1M", "1e3MB", "1025TB", "999999999999999TB", "1  MB", "1MB ", "١MB"]);
+  check("json-limit", "jsonLimit", [["1KB", 1024], ["256MB", 268_435_456]], ["1023B", "257MB"]);
+  check("form-limit", "formLimit", [["10MB", 10_485_760], ["256MB", 268_435_456]], ["10485759B", "257MB"]);
+});
+
+values("durations", () => {
+  check("request-timeout", "requestTimeout", [["30s", 30], ["15m", 900], ["24h", 86_400], ["1h1m1s", 3661], ["90m", 5400]], [
+    "", "15", "0s", "-1s", "1.5h", "1s1m", "1d", "100ms", "25h", "1h 1m", "15M", "999999999999999h",
+  ]);
+  check("header-timeout", "headerTimeout", [["1s", 1], ["10m", 600]], ["0s", "601s"]);
+  check("stall-timeout", "stallTimeout", [["1s", 1], ["1h", 3600]], ["0s", "61m"]);
+});
+
+values("levels and paths", () => {
+  check("log-level", "logLevel", ["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, level]), ["", "INFO", "silent", "toString"]);
+  for (const flag of ["data", "bootstrap", "config"]) check(flag, flag === "config" ? "configFile" : flag as OptionName, [["a b", "a b"]], ["", "a\0b"]);
+});
+
+values("the derived base URL", () => {
+  assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }), "http://localhost:80");
+  assert.is(defaultBaseUrl({ host: "::", port: 80 }), "http://localhost:80");
+  assert.is(defaultBaseUrl({ host: "::1", port: 80 }), "http://[::1]:80");
+  assert.is(defaultBaseUrl({ host: "assay", port: 80 }), "http://assay:80");
+});
+
+values.run();
+
+const shown = suite("config: shown");
+
+shown("explained with units and sources", () => {
+  const resolution = resolve({ flags: { listen: "[::1]:1" }, env: { ASSAY_JSON_LIMIT: "1MB" } });
+  if (resolution.problems !== null) throw new Error("unexpected");
+  const explained = explainConfig(resolution.config, resolution.sources);
+  assert.is(explained.length, 12);
+  assert.equal(explained.filter(({ option }) => ["data", "listen", "json-limit", "stall-timeout"].includes(option)), [
+    { option: "data", value: null, source: "default" },
+    { option: "listen", value: "[::1]:1", source: "flag --listen" },
+    { option: "json-limit", value: "1048576 bytes", source: "variable ASSAY_JSON_LIMIT" },
+    { option: "stall-timeout", value: "60 seconds", source: "default" },
+  ]);
+});
+
+shown("a secret that is set is masked, one that is not set is null", () => {
+  const resolution = resolve({ flags: { data: "hunter2" } });
+  if (resolution.problems !== null) throw new Error("unexpected");
+  const table: Record<OptionName, Option> = {
+    ...OPTIONS, data: { ...OPTIONS.data, secret: true }, bootstrap: { ...OPTIONS.bootstrap, secret: true },
+  };
+  const explained = explainConfig(resolution.config, resolution.sources, table);
+  assert.equal(explained.filter(({ option }) => ["data", "bootstrap"].includes(option)), [
+    { option: "data", value: "(secret)", source: "flag --data" },
+    { option: "bootstrap", value: null, source: "default" },
+  ]);
+  assert.not.match(JSON.stringify(explained), "hunter2");
+});
+
+shown("the help has one line per option with its default and variable", () => {
+  const lines = optionsHelp().trimEnd().split("\n");
+  assert.is(lines.length, 12);
+  assert.is(lines[1], "  --listen HOST:PORT          Address to listen on (default 127.0.0.1:8001; ASSAY_LISTEN)");
+  assert.is(lines[0], "  --data DIRECTORY            Directory that holds the database and the evidence (ASSAY_DATA)");
+});
+
+shown.run();
