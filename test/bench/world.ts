@@ -12,9 +12,9 @@ export const TRAILS = 500;
 export const APPLY_FILE = `
 organizations:
   - name: ${ORG}
-    members: [{ user: bench, role: admin }]
+    members: [{ user: operator, role: admin }]
 users:
-  - name: bench
+  - name: operator
     api_keys: [{ description: bench, key: ${KEY} }]
 `;
 
