@@ -44,6 +44,9 @@ export type AttestationRow = {
 /** A record with the names of its flow and trail, as answers show it. */
 export type PlacedAttestationRow = AttestationRow & { flow_name: string; trail_name: string };
 
+/** A record that an artifact may receive; `attestationId` is its key as text. */
+export type BindingCandidate = ArtifactAttestation & { id: number; name: string };
+
 export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
 
 const FIELDS = [
@@ -103,12 +106,15 @@ export function attestationStore(db: Db, { newId }: Sources) {
   );
   const currentOfTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? ORDER BY a.id`);
   const currentOfArtifact = db.prepare<[number, number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`);
-  const waitingFor = db.prepare<[number, string, string], { id: number; git_commit: string; target_artifacts_json: string | null }>(
-    `SELECT a.id, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
+  const waitingFor = db.prepare<[number, string, string], { id: number; name: string; git_commit: string; target_artifacts_json: string | null }>(
+    `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
      WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
   );
-  const ofFingerprint = db.prepare<[number, string], { id: number }>(
-    "SELECT id FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  const ofFingerprint = db.prepare<[number, string], { id: number; name: string }>(
+    "SELECT id, name FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  );
+  const received = db.prepare<[number], { name: string; created_at: number }>(
+    "SELECT a.name, a.created_at FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id WHERE b.artifact_id = ? ORDER BY a.id",
   );
   const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
     `${PLACED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
@@ -140,18 +146,18 @@ export function attestationStore(db: Db, { newId }: Sources) {
       const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
-    /** What an artifact of this identity receives of what was reported before it: candidates for pendingFor (semantics 3.2). */
-    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): ArtifactAttestation[] {
+    /** What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the order of their reports (semantics 3.2). */
+    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): BindingCandidate[] {
       const waiting = artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
       return [
-        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id }) => ({
-          attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
+        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
+          id, name, attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
         })),
         ...waiting.map((row) => ({
-          attestationId: String(row.id), artifactFingerprint: null,
+          id: row.id, name: row.name, attestationId: String(row.id), artifactFingerprint: null,
           targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[], commit: row.git_commit,
         })),
-      ];
+      ].sort((a, b) => a.id - b.id);
     },
     /** The latest record of every name in a trail, by artifact key; the trail's own under null. */
     facts(trailId: number): Map<number | null, AttestationFact[]> {
@@ -173,6 +179,8 @@ export function attestationStore(db: Db, { newId }: Sources) {
         }));
       return [...candidates("artifact", artifactId), ...candidates("trail", TRAIL_LEVEL)];
     },
+    /** Name and time of every record that an artifact ever received, oldest first. */
+    receivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */
     latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] => boundLatest.all(trailId, artifactId),
   };
