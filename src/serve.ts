@@ -8,7 +8,6 @@ import { createApp, listen, newPublicId, prepareDirectory, startEvidenceWorker, 
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
-import { attestationStore } from "./store/attestations.ts";
 import { openDatabase } from "./store/database.ts";
 import type { Db } from "./store/database.ts";
 import { openStore } from "./store/index.ts";
@@ -131,9 +130,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     });
     handle = app.callback();
 
-    const attestations = attestationStore(db, systemSources);
     const sweep = async (): Promise<void> => {
-      const removed = await vault.sweep({ isReferenced: attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+      const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
       if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
     };
     const jobs = [repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"), repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys")];

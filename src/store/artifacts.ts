@@ -56,12 +56,21 @@ const COLUMNS = [
 const PLACED = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 
-/** Above every text that begins with a hex prefix: the upper bound of an index range. */
-const after = (prefix: string): string => `${prefix}g`;
+/** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
+export type ArtifactInTrailRow = Pick<
+  ArtifactRow,
+  "id" | "public_id" | "fingerprint" | "reference_name" | "git_commit" | "state" | "attestations_json" | "reasons_json"
+>;
 
-export function artifactStore(db: Db, { now, newId }: Sources) {
+/** Above every text that begins with a hex prefix: the upper bound of an index range. */
+export const afterPrefix = (prefix: string): string => `${prefix}g`;
+
+export function artifactStore(db: Db, { newId }: Sources) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
-  const inTrail = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? ORDER BY id`);
+  const inTrail = db.prepare<[number], ArtifactInTrailRow>(
+    `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json
+     FROM artifacts WHERE trail_id = ? ORDER BY id`,
+  );
   const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
     `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
   );
@@ -74,13 +83,27 @@ export function artifactStore(db: Db, { now, newId }: Sources) {
      VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]')`,
   );
   const update = db.prepare(`UPDATE artifacts SET ${FIELDS.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ? WHERE id = ?`);
-  const setVerdict = db.prepare("UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ? WHERE id = ?");
+  const setVerdict = db.prepare("UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?");
   const matching = db.prepare<[number, string, string], { fingerprint: string }>(
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
   const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`);
   const latestInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
     `${PLACED} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ORDER BY a.id DESC LIMIT 1`,
+  );
+  const latestBound = db.prepare<[number, string, number | null, number | null, string], PlacedArtifactRow>(
+    `${PLACED} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
+     WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ORDER BY a.id DESC LIMIT 1`,
+  );
+  const latestCommit = db.prepare<[number, string], { git_commit: string }>(
+    "SELECT git_commit FROM artifacts WHERE flow_id = ? AND fingerprint = ? ORDER BY id DESC LIMIT 1",
+  );
+  // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both count as one here.
+  const latestCommitOnBranch = db.prepare<{ flow: number; fingerprint: string; branch: string }, { git_commit: string }>(
+    `SELECT git_commit FROM artifacts WHERE flow_id = @flow AND fingerprint = @fingerprint
+       AND (replace(git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
+         OR EXISTS (SELECT 1 FROM json_each(commits_list_json) c WHERE replace(c.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
+     ORDER BY id DESC LIMIT 1`,
   );
   const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
     "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
@@ -100,18 +123,18 @@ export function artifactStore(db: Db, { now, newId }: Sources) {
       return row;
     },
     /** All records of a trail, oldest first. */
-    inTrail: (trailId: number): ArtifactRow[] => inTrail.all(trailId),
+    inTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
     /** The record that a report of this fingerprint and reference name would update; null when it would be a new one. */
     find(at: { flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null }): ArtifactRow | null {
       const row = at.trailId === null ? sameLegacy.get(at.flowId, at.fingerprint) : sameInTrail.get(at.trailId, at.fingerprint, at.referenceName ?? "");
       return row ?? null;
     },
-    /** Records a new artifact without a verdict; evaluation.ts must follow in the same write. @returns its key. */
+    /** Records a new artifact without a verdict; evaluation.ts must follow in the same write. @param time epoch seconds of the report. @returns its key. */
     create(
       at: { organizationId: number; flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null; createdBy: string },
       fields: ArtifactFields,
+      time: number,
     ): number {
-      const time = now();
       return Number(
         insert.run(
           newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
@@ -119,26 +142,35 @@ export function artifactStore(db: Db, { now, newId }: Sources) {
         ).lastInsertRowid,
       );
     },
-    update: (id: number, fields: ArtifactFields): void => void update.run(...FIELDS.map((field) => fields[field]), now(), id),
-    /** For evaluation.ts: the verdict, its reasons and the artifact-level status entries. */
-    setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }): void =>
-      void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, id),
+    /** Replaces what reports set; evaluation.ts must follow in the same write. @param at epoch seconds of the report. */
+    update: (id: number, fields: ArtifactFields, at: number): void => void update.run(...FIELDS.map((field) => fields[field]), at, id),
+    /** For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status entries. */
+    setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }, at: number): void =>
+      void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, at, id),
     /**
      * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or when it is
      * ambiguous: both are "not found" (semantics 2.4).
      */
     resolve(flowId: number, prefix: string): string | null {
       if (prefix.length === 64) return prefix;
-      const found = matching.all(flowId, prefix, after(prefix));
+      const found = matching.all(flowId, prefix, afterPrefix(prefix));
       return found.length === 1 ? (found[0]?.fingerprint ?? null) : null;
     },
     /** The most recently created record of a fingerprint in a flow, or in one of its trails. */
     latest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
       return (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ?? null;
     },
+    /** As latest, of the records to which the attestation with that public id belongs. */
+    latestBound: (flowId: number, fingerprint: string, trailId: number | null, attestationId: string): PlacedArtifactRow | null =>
+      latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
+    /** The commit of the newest record of a fingerprint in a flow; with `branch`, of the newest whose commit, or list of commits, is on that branch. */
+    latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
+      const row = branch === null ? latestCommit.get(flowId, fingerprint) : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
+      return row?.git_commit ?? null;
+    },
     /** The records of a commit (or of the one commit with that prefix), newest first; empty when none or ambiguous. */
     ofCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
-      const found = prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, after(prefix));
+      const found = prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, afterPrefix(prefix));
       if (found.length !== 1 || !found[0]) return [];
       const commit = found[0].git_commit;
       return trailId === null ? ofCommit.all(flowId, commit) : ofCommitInTrail.all(flowId, commit, trailId);

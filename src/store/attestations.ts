@@ -44,6 +44,9 @@ export type AttestationRow = {
 /** A record with the names of its flow and trail, as answers show it. */
 export type PlacedAttestationRow = AttestationRow & { flow_name: string; trail_name: string };
 
+/** A record that an artifact may receive; `attestationId` is its key as text. */
+export type BindingCandidate = ArtifactAttestation & { id: number; name: string };
+
 export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
 
 const FIELDS = [
@@ -53,7 +56,8 @@ const FIELDS = [
   "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
 ] as const satisfies readonly (keyof NewAttestation)[];
 const COLUMNS = ["id", "public_id", ...FIELDS];
-const PLACED = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+/** The start of every query that answers show; `a` is the attestation. */
+export const PLACED_ATTESTATIONS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
   FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
 
 /** The artifact_id of the trail's own entries in current_attestations. */
@@ -89,7 +93,7 @@ function factOf(row: CurrentRow): AttestationFact {
 export function attestationStore(db: Db, { newId }: Sources) {
   const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
-  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED} WHERE a.public_id = ? AND a.organization_id = ?`);
+  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
   const bind = db.prepare("INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const wait = db.prepare("INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
   // The latest record wins, also when an older one is bound after it.
@@ -102,15 +106,18 @@ export function attestationStore(db: Db, { newId }: Sources) {
   );
   const currentOfTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? ORDER BY a.id`);
   const currentOfArtifact = db.prepare<[number, number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`);
-  const waitingFor = db.prepare<[number, string, string], { id: number; git_commit: string; target_artifacts_json: string | null }>(
-    `SELECT a.id, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
+  const waitingFor = db.prepare<[number, string, string], { id: number; name: string; git_commit: string; target_artifacts_json: string | null }>(
+    `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
      WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
   );
-  const ofFingerprint = db.prepare<[number, string], { id: number }>(
-    "SELECT id FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  const ofFingerprint = db.prepare<[number, string], { id: number; name: string }>(
+    "SELECT id, name FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  );
+  const received = db.prepare<[number], { name: string; created_at: number }>(
+    "SELECT a.name, a.created_at FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id WHERE b.artifact_id = ? ORDER BY a.id",
   );
   const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
-    `${PLACED} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
+    `${PLACED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
   );
   const byEvidence = db.prepare<[string], { found: 1 }>("SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1");
 
@@ -140,18 +147,18 @@ export function attestationStore(db: Db, { newId }: Sources) {
       const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
-    /** What an artifact of this identity receives of what was reported before it: candidates for pendingFor (semantics 3.2). */
-    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): ArtifactAttestation[] {
+    /** What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the order of their reports (semantics 3.2). */
+    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): BindingCandidate[] {
       const waiting = artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
       return [
-        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id }) => ({
-          attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
+        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
+          id, name, attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
         })),
         ...waiting.map((row) => ({
-          attestationId: String(row.id), artifactFingerprint: null,
+          id: row.id, name: row.name, attestationId: String(row.id), artifactFingerprint: null,
           targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[], commit: row.git_commit,
         })),
-      ];
+      ].sort((a, b) => a.id - b.id);
     },
     /** The latest record of every name in a trail, by artifact key; the trail's own under null. */
     facts(trailId: number): Map<number | null, AttestationFact[]> {
@@ -175,6 +182,8 @@ export function attestationStore(db: Db, { newId }: Sources) {
     },
     /** Whether any record has the content with this SHA-256 (hex) attached. */
     isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest) !== undefined,
+    /** Name and time of every record that an artifact ever received, oldest first. */
+    receivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */
     latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] => boundLatest.all(trailId, artifactId),
   };

@@ -2,6 +2,8 @@
  * Verdicts are computed on write: whoever records something in a trail calls `evaluate` before the transaction ends, so that
  * every read finds the verdict and its reasons beside the facts, and the two can never disagree.
  */
+import { evaluateLegacyArtifact } from "../domain/compliance/artifact.ts";
+import type { State } from "../domain/compliance/artifact.ts";
 import { evaluateTrail } from "../domain/compliance/trail.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import type { artifactStore } from "./artifacts.ts";
@@ -9,17 +11,19 @@ import type { attestationStore } from "./attestations.ts";
 import type { Db } from "./database.ts";
 import type { flowStore } from "./flows.ts";
 import type { templateStore } from "./templates.ts";
-import type { trailStore } from "./trails.ts";
 
 export type EvaluationParts = {
-  trails: ReturnType<typeof trailStore>;
   artifacts: ReturnType<typeof artifactStore>;
   attestations: ReturnType<typeof attestationStore>;
   templates: ReturnType<typeof templateStore>;
   flows: ReturnType<typeof flowStore>;
 };
 
-export function evaluationStore(db: Db, { trails, artifacts, attestations, templates, flows }: EvaluationParts) {
+export function evaluationStore(db: Db, { artifacts, attestations, templates, flows }: EvaluationParts) {
+  // Not the text of the template, which may be long and is at hand parsed.
+  const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
+    "SELECT t.flow_id, t.template_id, p.public_id AS template_public_id FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id = ?",
+  );
   const setVerdict = db.prepare("UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?");
 
   return {
@@ -28,12 +32,13 @@ export function evaluationStore(db: Db, { trails, artifacts, attestations, templ
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
      */
     evaluate(trailId: number, at: number): TrailStatus {
-      const trail = trails.get(trailId);
+      const trail = subject.get(trailId);
+      if (!trail) throw new Error(`trail ${trailId} is gone`);
       const facts = attestations.facts(trailId);
       const rows = artifacts.inTrail(trailId);
       const result = evaluateTrail({
         template: templates.parsed(trail.template_id),
-        flowTemplateId: templates.get(trail.template_id).public_id,
+        flowTemplateId: trail.template_public_id,
         evaluatedAt: at,
         trailAttestations: facts.get(null) ?? [],
         artifacts: rows.map((row) => ({
@@ -51,10 +56,20 @@ export function evaluationStore(db: Db, { trails, artifacts, attestations, templ
         const reasons = JSON.stringify(verdict.reasons);
         const entries = JSON.stringify(verdict.attestationsStatuses);
         if (row.state !== verdict.state || row.reasons_json !== reasons || row.attestations_json !== entries)
-          artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries });
+          artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries }, at);
       }
       flows.touch(trail.flow_id, at, status.status);
       return status;
+    },
+    /**
+     * Stores the verdict on an artifact that was reported without a trail, and the activity of its flow.
+     * @param template names of the expected attestations; @param isCompliant the reporter's own word, null when there was none.
+     */
+    evaluateLegacy(artifactId: number, flowId: number, report: { template: readonly string[]; isCompliant: boolean | null }, at: number): State {
+      const { state, reasons } = evaluateLegacyArtifact(report);
+      artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations: "[]" }, at);
+      flows.touch(flowId, at, state);
+      return state;
     },
   };
 }

@@ -1,6 +1,7 @@
 /** Trails and their append-only history. Verdicts are written by evaluation.ts only. */
 import { notFound } from "../errors.ts";
 import type { State } from "../domain/compliance/artifact.ts";
+import { afterPrefix } from "./artifacts.ts";
 import type { Db, Sources } from "./database.ts";
 
 export type TrailRow = {
@@ -41,7 +42,7 @@ export type TrailFilter = {
   flowId: number | null;
   /** All trails of flows that carry this tag. */
   flowTag: { key: string; value: string } | null;
-  /** Full fingerprint of an artifact that was reported to the trail. */
+  /** Fingerprint, or its first hex characters, of an artifact that was reported to the trail. */
   fingerprint: string | null;
 };
 
@@ -55,9 +56,9 @@ export function trailStore(db: Db, { now, newId }: Sources) {
   );
   const update = db.prepare(
     `UPDATE trails SET description = ?, git_commit_info_json = ?, origin_url = ?, external_urls_json = ?, user_data_json = ?,
-            template_id = ?, template_inherited = ?, last_modified_at = ? WHERE id = ?`,
+            template_id = ?, template_inherited = ? WHERE id = ?`,
   );
-  const touch = db.prepare("UPDATE trails SET last_modified_at = ? WHERE id = ?");
+  const latestTemplate = db.prepare<[number], { template_id: number }>("SELECT template_id FROM trails WHERE flow_id = ? ORDER BY id DESC LIMIT 1");
   const addEvent = db.prepare("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (?, ?, ?, ?)");
   const events = db.prepare<[number], TrailEventRow>("SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id");
   const addRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
@@ -65,24 +66,27 @@ export function trailStore(db: Db, { now, newId }: Sources) {
     "SELECT r.public_id FROM trail_repos t JOIN repos r ON r.id = t.repo_id WHERE t.trail_id = ? ORDER BY r.id",
   );
 
-  /** The WHERE clause of a filter. The fingerprint comes first: it leaves the fewest rows (semantics 2.5). */
-  function where(filter: TrailFilter): { sql: string; values: (string | number)[] } {
+  /**
+   * The WHERE clause of a filter. The fingerprint comes first: it leaves the fewest rows (semantics 2.5). Everything that
+   * narrows by flow is bound to the organization, so that no other organization's rows are ever looked at.
+   */
+  function where({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): { sql: string; values: (string | number)[] } {
     const parts: string[] = [];
     const values: (string | number)[] = [];
-    if (filter.fingerprint !== null) {
-      parts.push("t.id IN (SELECT trail_id FROM artifacts WHERE organization_id = ? AND fingerprint = ? AND trail_id IS NOT NULL)");
-      values.push(filter.organizationId, filter.fingerprint);
+    if (fingerprint !== null) {
+      parts.push("t.id IN (SELECT trail_id FROM artifacts WHERE organization_id = ? AND fingerprint >= ? AND fingerprint < ? AND trail_id IS NOT NULL)");
+      values.push(organizationId, fingerprint, afterPrefix(fingerprint));
     }
-    if (filter.flowId !== null) {
-      parts.push("t.flow_id = ?");
-      values.push(filter.flowId);
-    } else {
+    if (flowId === null) {
       parts.push("t.organization_id = ?");
-      values.push(filter.organizationId);
+      values.push(organizationId);
+    } else {
+      parts.push("t.flow_id = ?");
+      values.push(flowId);
     }
-    if (filter.flowTag !== null) {
-      parts.push("t.flow_id IN (SELECT flow_id FROM flow_tags WHERE key = ? AND value = ?)");
-      values.push(filter.flowTag.key, filter.flowTag.value);
+    if (flowTag !== null) {
+      parts.push("t.flow_id IN (SELECT f.id FROM flows f JOIN flow_tags g ON g.flow_id = f.id AND g.key = ? WHERE f.organization_id = ? AND g.value = ?)");
+      values.push(flowTag.key, organizationId, flowTag.value);
     }
     return { sql: parts.join(" AND "), values };
   }
@@ -109,20 +113,22 @@ export function trailStore(db: Db, { now, newId }: Sources) {
       ).lastInsertRowid;
       return byId.get(Number(id)) as TrailRow;
     },
+    /** Replaces what reports set; evaluation.ts must follow in the same write, and sets the time of the change. */
     update(id: number, fields: TrailFields): void {
       update.run(
         fields.description, fields.git_commit_info_json, fields.origin_url, fields.external_urls_json, fields.user_data_json,
-        fields.template_id, fields.template_inherited, now(), id,
+        fields.template_id, fields.template_inherited, id,
       );
     },
-    /** Something was reported to the trail at that time (epoch seconds). */
-    touch: (id: number, at: number): void => void touch.run(at, id),
+    /** The template of a flow's newest trail, null before the first: what the next trail most likely brings again. */
+    latestTemplate: (flowId: number): number | null => latestTemplate.get(flowId)?.template_id ?? null,
     /** Appends to the history; `event` holds what is special to the type. */
     addEvent: (trailId: number, type: string, at: number, event: Readonly<Record<string, unknown>>): void =>
       void addEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
     events: (trailId: number): TrailEventRow[] => events.all(trailId),
-    addRepo: (trailId: number, repoId: number): void => void addRepo.run(trailId, repoId),
+    /** @returns whether the trail did not name that repository before. */
+    addRepo: (trailId: number, repoId: number): boolean => addRepo.run(trailId, repoId).changes > 0,
     /** Public ids of the repositories that reports to the trail named. */
     repoIds: (trailId: number): string[] => repos.all(trailId).map((row) => row.public_id),
     /** One page, newest first; `limit` null for all. */

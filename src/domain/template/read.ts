@@ -10,7 +10,7 @@ import type { CST, Document } from "yaml";
 /** A right template nests seven deep; the rest is room for wrong ones, so that they get a precise refusal. */
 const MAX_DEPTH = 64;
 /**
- * Some 12,000 expected attestations, read in well under a second. The size limit of the file alone (10 MB) would let one
+ * Some 10,000 expected attestations, read in well under a second. The size limit of the file alone (10 MB) would let one
  * request hold the process for the better part of a minute.
  */
 const MAX_TOKENS = 200_000;
@@ -37,7 +37,9 @@ type Refusal = { problem: string; offset: number };
  * The text as a single YAML 1.2 document (core schema, whatever a %YAML directive says), or the first mistake. Aliases
  * may form cycles and bombs: follow them along a known shape only, and count.
  */
-export function readYaml(text: string): { document: YamlDocument; mistake: null } | { document: null; mistake: { problem: string } & Place } {
+export function readYaml(
+  text: string,
+): { document: YamlDocument; mistake: null } | { document: null; mistake: { problem: string } & Place } {
   const { begin, end } = withoutPadding(text);
   const place = (offset: number): Place => placeOf(text, begin + offset);
   const reading = compose(text.slice(begin, end));

@@ -1,0 +1,104 @@
+/** Environment policy files: YAML text to a policy document, and back to the forms that answers show. */
+import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
+import { checkPolicy } from "./check.ts";
+import { sortDiagnostics } from "./diagnostics.ts";
+import type { Diagnostic } from "./diagnostics.ts";
+import { readYaml } from "./yaml-source.ts";
+
+export type { PolicyDocument } from "./ast.ts";
+
+/**
+ * Reads a policy file (semantics 5.1, 5.2). All its problems come back at once, sorted by position, at most
+ * 100; where the YAML itself is broken, only what stands before the first break is judged further. Never
+ * throws, and takes time linear in the text.
+ */
+export function parsePolicy(text: string): { policy: PolicyDocument; problems: null } | { policy: null; problems: Diagnostic[] } {
+  const source = readYaml(text);
+  const problems = [...source.problems];
+  if (source.root === null) return { policy: null, problems: sortDiagnostics(problems) };
+  const broken = source.brokenAt === null ? null : source.position(source.brokenAt);
+  const policy = checkPolicy(source, source.root, (found) => {
+    if (broken === null || found.line < broken.line || (found.line === broken.line && found.column < broken.column)) problems.push(found);
+  });
+  return problems.length > 0 ? { policy: null, problems: sortDiagnostics(problems) } : { policy, problems: null };
+}
+
+/** Every mention of a control by the policy with its place, in the order of the rules: the caller checks that they exist. */
+export function controlsReferenced(policy: PolicyDocument): readonly ControlReference[] {
+  return policy.controls;
+}
+
+/** An expression in answers: without wrapper, trimmed. */
+export type ExpressionText = { text: string };
+
+type DumpedBooleanRule = { required: boolean; exceptions: { if_condition: ExpressionText | null }[] };
+
+/** The `policy_dump` of snapshots. */
+export type PolicyDump = {
+  schema_version: "1";
+  artifacts: {
+    provenance: DumpedBooleanRule;
+    trail_compliance: DumpedBooleanRule;
+    attestations: {
+      if_condition: ExpressionText | null;
+      name: string;
+      type: string;
+      must_be_compliant: boolean;
+      for_control: string | null;
+    }[];
+  };
+};
+
+/** The normalised form that snapshots keep of a policy (semantics 5.1). */
+export function policyDump(policy: PolicyDocument): PolicyDump {
+  const dumped = (rule: BooleanRule): DumpedBooleanRule => ({
+    required: rule.required,
+    exceptions: rule.exceptions.map(({ condition }) => ({ if_condition: expressionText(condition) })),
+  });
+  return {
+    schema_version: "1",
+    artifacts: {
+      provenance: dumped(policy.provenance),
+      trail_compliance: dumped(policy.trailCompliance),
+      attestations: policy.attestations.map((rule) => ({
+        if_condition: expressionText(rule.condition),
+        name: rule.name,
+        type: rule.type,
+        must_be_compliant: rule.mustBeCompliant,
+        for_control: rule.forControl,
+      })),
+    },
+  };
+}
+
+/** `rule.definition` of a provenance or trail-compliance rule. */
+export type BooleanDefinition = { required: boolean; exceptions: { if: ExpressionText | null }[] };
+
+/** `rule.definition` of an attestation rule. */
+export type AttestationDefinition = {
+  if: ExpressionText | null;
+  name: string;
+  type: string;
+  must_be_compliant: boolean;
+  for_control: string | null;
+};
+
+/** A boolean rule as evaluations show it (semantics 5.1, at its end). */
+export function booleanDefinition(rule: BooleanRule): BooleanDefinition {
+  return { required: rule.required, exceptions: rule.exceptions.map(({ condition }) => ({ if: expressionText(condition) })) };
+}
+
+/** An attestation rule as evaluations show it (semantics 5.1, at its end). */
+export function attestationDefinition(rule: AttestationRule): AttestationDefinition {
+  return {
+    if: expressionText(rule.condition),
+    name: rule.name,
+    type: rule.type,
+    must_be_compliant: rule.mustBeCompliant,
+    for_control: rule.forControl,
+  };
+}
+
+function expressionText(expression: Expression | null): ExpressionText | null {
+  return expression === null ? null : { text: expression.text };
+}

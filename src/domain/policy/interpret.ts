@@ -1,0 +1,172 @@
+/**
+ * What an expression is worth for one artifact in one flow (semantics 5.2). Numbers stay texts: whether two
+ * values compare as numbers depends on both of them, and decimals of any length compare exactly, so that
+ * two long build numbers never become equal by rounding.
+ */
+import type { ComparisonOperator, Expr, Expression } from "./ast.ts";
+import { excerpt } from "./diagnostics.ts";
+
+/** What the names of an expression stand for; `flow` is null for an artifact without provenance. */
+export type Scope = {
+  flow: { name: string; tags: Readonly<Record<string, string>> } | null;
+  artifact: { name: string; fingerprint: string };
+};
+
+type Whole = { whole: "flow" | "artifact"; present: boolean };
+type Value = string | boolean | null | Whole | readonly Value[];
+
+/** Ends an evaluation; never leaves this file. */
+class EvaluationFailure extends Error {
+  readonly at: number;
+  constructor(at: number, problem: string) {
+    super(problem);
+    this.at = at;
+  }
+}
+
+/** The verdict of an expression, or why it has none: one line naming the problem and its place in the expression (decision 10). */
+export function evaluateExpression(expression: Expression, scope: Scope): { value: boolean } | { error: string } {
+  try {
+    return { value: truth(expression.tree, scope, "the expression") };
+  } catch (error) {
+    if (!(error instanceof EvaluationFailure)) throw error;
+    return { error: `${error.message} (at character ${error.at + 1} of: ${excerpt(expression.text)})` };
+  }
+}
+
+function truth(expr: Expr, scope: Scope, what: string): boolean {
+  const value = evaluate(expr, scope);
+  if (typeof value === "boolean") return value;
+  throw new EvaluationFailure(expr.at, `${what} is ${kindOf(value)}, not true or false`);
+}
+
+function evaluate(expr: Expr, scope: Scope): Value {
+  switch (expr.kind) {
+    case "literal":
+      return expr.value;
+    case "list":
+      return expr.items.map((item) => evaluate(item, scope));
+    case "tag":
+      return scope.flow !== null && Object.hasOwn(scope.flow.tags, expr.key) ? (scope.flow.tags[expr.key] ?? null) : null;
+    case "context":
+      return context(expr.name, scope);
+    case "exists": {
+      const value = evaluate(expr.operand, scope);
+      return isWhole(value) ? value.present : value !== null;
+    }
+    case "matches":
+      return matches(expr, scope);
+    case "not":
+      return !truth(expr.operand, scope, "the operand of not");
+    case "and":
+      return expr.terms.every((term) => truth(term, scope, "an operand of and"));
+    case "or":
+      return expr.terms.some((term) => truth(term, scope, "an operand of or"));
+    case "compare":
+      return compare(expr.operator, evaluate(expr.left, scope), evaluate(expr.right, scope), expr.at);
+  }
+}
+
+function context(name: Extract<Expr, { kind: "context" }>["name"], { flow, artifact }: Scope): Value {
+  switch (name) {
+    case "flow":
+      return { whole: "flow", present: flow !== null };
+    case "flow.name":
+      return flow?.name ?? null;
+    case "artifact":
+      return { whole: "artifact", present: true };
+    case "artifact.name":
+      return artifact.name;
+    case "artifact.fingerprint":
+      return artifact.fingerprint;
+  }
+}
+
+/** Null input is false (decision 9), and without provenance `flow` itself is null too. */
+function matches(expr: Extract<Expr, { kind: "matches" }>, scope: Scope): boolean {
+  const input = evaluate(expr.input, scope);
+  if (input === null || (isWhole(input) && !input.present)) return false;
+  if (typeof input === "string") return expr.regex.find(input);
+  if (typeof input === "boolean") return expr.regex.find(String(input));
+  throw new EvaluationFailure(expr.at, `matches was given ${kindOf(input)}, not a text`);
+}
+
+function compare(operator: ComparisonOperator, left: Value, right: Value, at: number): boolean {
+  if (operator === "in") {
+    if (!Array.isArray(right)) throw new EvaluationFailure(at, `the right side of in is ${kindOf(right)}, not a list`);
+    return (right as readonly Value[]).some((item) => order("==", left, item, at) === 0);
+  }
+  const result = order(operator, left, right, at);
+  if (operator === "==") return result === 0;
+  if (operator === "!=") return result !== 0;
+  if (result === null) return false;
+  if (operator === "<") return result < 0;
+  if (operator === ">") return result > 0;
+  return operator === "<=" ? result <= 0 : result >= 0;
+}
+
+/**
+ * Negative, 0 or positive; null where nothing can be said (decisions 7 and 8): with a null side, and for
+ * orderings also with a boolean or with one number and one other text.
+ */
+function order(operator: ComparisonOperator, left: Value, right: Value, at: number): number | null {
+  for (const side of [left, right]) {
+    if (isWhole(side) || Array.isArray(side)) throw new EvaluationFailure(at, `${kindOf(side)} cannot be compared`);
+  }
+  if (left === null || right === null) return null;
+  const [a, b] = [String(left), String(right)];
+  const [x, y] = [parseDecimal(a), parseDecimal(b)];
+  if (x !== null && y !== null) return compareDecimals(x, y);
+  if (operator === "==" || operator === "!=") return a === b ? 0 : 1;
+  if (x !== null || y !== null || typeof left === "boolean" || typeof right === "boolean") return null;
+  return compareCodePoints(a, b);
+}
+
+type Decimal = { negative: boolean; whole: string; fraction: string };
+
+/** Plain decimals only. With exponents, abbreviated hashes such as `12e4567` and `12e4568` would become numbers, and equal. */
+function parseDecimal(text: string): Decimal | null {
+  const found = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text);
+  const [, sign = "", digits = "", decimals = ""] = found ?? [];
+  if (found === null || (digits === "" && decimals === "")) return null;
+  const whole = digits.replace(/^0+/, "");
+  let end = decimals.length;
+  while (decimals[end - 1] === "0") end -= 1;
+  const fraction = decimals.slice(0, end);
+  return { negative: sign === "-" && (whole !== "" || fraction !== ""), whole, fraction };
+}
+
+function compareDecimals(a: Decimal, b: Decimal): number {
+  if (a.negative !== b.negative) return a.negative ? -1 : 1;
+  const size = a.whole.length - b.whole.length || compareTexts(a.whole, b.whole) || compareTexts(a.fraction, b.fraction);
+  return a.negative ? -size : size;
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** JavaScript compares UTF-16 units, which puts characters beyond U+FFFF before U+E000; here they come after. */
+function compareCodePoints(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i += 1) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return rank(x) - rank(y);
+  }
+  return a.length - b.length;
+}
+
+function rank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+}
+
+function isWhole(value: Value): value is Whole {
+  return typeof value === "object" && value !== null && "whole" in value;
+}
+
+function kindOf(value: Value): string {
+  if (value === null) return "null";
+  if (typeof value === "boolean") return String(value);
+  if (typeof value === "string") return `the text '${excerpt(value)}'`;
+  return isWhole(value) ? `${value.whole} itself` : "a list";
+}

@@ -1,0 +1,51 @@
+/** Verdicts in words, for a person who asks why an artifact is not compliant. */
+import type { AttestationDefinition } from "./document.ts";
+import type { PolicyVerdict, Resolution, RuleDefinition } from "./evaluate.ts";
+
+/**
+ * One English sentence for each failed resolution of a verdict, in the order of the rules and flows; empty
+ * for a compliant one. Names are quoted as they are stored.
+ */
+export function reasons(verdict: PolicyVerdict, policyName: string): string[] {
+  return verdict.rules.flatMap(({ rule, resolutions }) =>
+    resolutions
+      .filter(({ type }) => type !== "rule_satisfied" && type !== "rule_not_applicable")
+      .map((resolution) => `Policy '${policyName}' ${demand(rule)}, but ${failure(rule, resolution)}.`),
+  );
+}
+
+function demand(rule: RuleDefinition): string {
+  if (rule.type === "attestation") return `requires ${attestation(rule.definition)}`;
+  return rule.type === "provenance" ? "requires provenance" : "requires compliance in the trail";
+}
+
+function attestation({ name, type, must_be_compliant, for_control }: AttestationDefinition): string {
+  const words = [must_be_compliant ? "a compliant" : "any", type === "*" ? "attestation" : type === "decision" ? "decision" : `${type} attestation`];
+  if (name !== "*") words.push(`named '${name}'`);
+  if (for_control !== null) words.push(`for control '${for_control}'`);
+  return words.join(" ");
+}
+
+function failure(rule: RuleDefinition, { type, context }: Resolution): string {
+  const flow = `flow '${context.flow_name ?? ""}'`;
+  const trail = `trail '${context.trail_name ?? ""}' of ${flow}`;
+  if (context.evaluation_error !== undefined) {
+    const where = context.flow_name === null ? "for an artifact without provenance" : `for ${flow}`;
+    return `its condition failed ${where}: ${context.evaluation_error}`;
+  }
+  switch (type) {
+    case "missing_provenance":
+    case "no_provenance":
+      return "the artifact was not reported to any flow";
+    case "legacy_flow":
+      return `the artifact was reported to ${flow} without a trail`;
+    case "non_compliant_in_trail":
+      return `the artifact is ${context.artifact_status ?? "not compliant"} in ${trail}`;
+    case "missing_attestation":
+      return `none was reported in ${trail}`;
+    default:
+      return rule.type === "attestation" && rule.definition.name === "*" && rule.definition.for_control === null
+        ? `none in ${trail} is compliant`
+        : `the one in ${trail} is not compliant`;
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The published JSON Schema of a policy file, and the values it shares with the checks of the server. It
+ * speaks about the parsed YAML; what JSON Schema cannot say (the expression language, RE2, duplicate keys)
+ * is checked by `parsePolicy` alone, so the server may refuse what this schema passes, never the reverse.
+ */
+
+/** Types a rule may name, besides `custom:<name>` (semantics 5.1). */
+export const ATTESTATION_TYPES = ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "*"] as const;
+
+/** `custom:` and the name of a custom attestation type (semantics 3.4). */
+export const CUSTOM_TYPE_PATTERN = "^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$";
+
+/** A URL or path whose path part ends in /v1; host and the rest of the path are free (semantics 5.1). */
+export const SCHEMA_PATTERN = "^(?![A-Za-z][A-Za-z0-9+.\\-]*:\\/\\/[^\\/?#]*(?:[?#]|$))[^?#]*\\/v1(?:[?#]|$)";
+
+/**
+ * Most attestation rules in a policy and most exceptions in a rule. Each artifact of each snapshot keeps one
+ * evaluation per rule, so thousands of rules would make every snapshot megabytes large.
+ */
+export const MAX_RULES = 1_000;
+
+const condition = {
+  description: "An expression such as ${{ flow.tags.team == 'payments' }}, or null",
+  anyOf: [{ type: "string", minLength: 1 }, { type: "null" }],
+};
+
+const booleanRule = {
+  type: "object",
+  properties: {
+    required: { type: "boolean", default: false },
+    exceptions: {
+      description: "The rule does not apply where the condition of one of these is true",
+      type: "array",
+      maxItems: MAX_RULES,
+      default: [],
+      items: { type: "object", properties: { if: { $ref: "#/$defs/condition" } }, additionalProperties: false },
+    },
+  },
+  additionalProperties: false,
+};
+
+/** JSON Schema (2020-12) of policy files, served at `/schemas/environment-policy/v1` (wire-contract 14). */
+export const POLICY_SCHEMA = {
+  $schema: "https://json-schema.org/draft/2020-12/schema",
+  title: "Environment policy, version 1",
+  type: "object",
+  required: ["_schema"],
+  properties: {
+    _schema: { description: "A URL whose path ends in /v1", type: "string", pattern: SCHEMA_PATTERN },
+    artifacts: {
+      type: "object",
+      properties: {
+        provenance: { description: "Artifacts must have been reported to a flow", $ref: "#/$defs/booleanRule" },
+        "trail-compliance": { description: "Artifacts must be compliant in their trail", $ref: "#/$defs/booleanRule" },
+        attestations: { type: "array", maxItems: MAX_RULES, default: [], items: { $ref: "#/$defs/attestationRule" } },
+      },
+      additionalProperties: false,
+    },
+  },
+  additionalProperties: false,
+  $defs: {
+    condition,
+    booleanRule,
+    attestationRule: {
+      description: "An attestation of this type and name must exist and, unless told otherwise, be compliant",
+      type: "object",
+      required: ["type"],
+      properties: {
+        if: { $ref: "#/$defs/condition", default: null },
+        name: { type: "string", minLength: 1, default: "*" },
+        type: { anyOf: [{ enum: ATTESTATION_TYPES }, { type: "string", pattern: CUSTOM_TYPE_PATTERN }] },
+        must_be_compliant: { type: "boolean", default: true },
+        for_control: { anyOf: [{ type: "string", minLength: 1 }, { type: "null" }], default: null },
+      },
+      additionalProperties: false,
+      allOf: [
+        {
+          description: "Type and name cannot both be '*'",
+          not: { required: ["type"], properties: { type: { const: "*" }, name: { const: "*" } } },
+        },
+        {
+          description: "for_control goes with decisions only",
+          if: { required: ["for_control"], properties: { for_control: { type: "string" } } },
+          then: { properties: { type: { const: "decision" } } },
+        },
+      ],
+    },
+  },
+} as const;
