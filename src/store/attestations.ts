@@ -56,7 +56,8 @@ const FIELDS = [
   "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
 ] as const satisfies readonly (keyof NewAttestation)[];
 const COLUMNS = ["id", "public_id", ...FIELDS];
-const PLACED = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+/** The start of every query that answers show; `a` is the attestation. */
+export const PLACED_ATTESTATIONS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
   FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
 
 /** The artifact_id of the trail's own entries in current_attestations. */
@@ -92,7 +93,7 @@ function factOf(row: CurrentRow): AttestationFact {
 export function attestationStore(db: Db, { newId }: Sources) {
   const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
-  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED} WHERE a.public_id = ? AND a.organization_id = ?`);
+  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
   const bind = db.prepare("INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const wait = db.prepare("INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
   // The latest record wins, also when an older one is bound after it.
@@ -116,7 +117,7 @@ export function attestationStore(db: Db, { newId }: Sources) {
     "SELECT a.name, a.created_at FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id WHERE b.artifact_id = ? ORDER BY a.id",
   );
   const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
-    `${PLACED} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
+    `${PLACED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
   );
 
   return {

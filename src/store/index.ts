@@ -1,14 +1,17 @@
 /** All stores over one connection. Each prepares its statements once. */
 import { apiKeyStore } from "./api-keys.ts";
 import { artifactStore } from "./artifacts.ts";
+import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { flowStore } from "./flows.ts";
 import { organizationStore } from "./organizations.ts";
+import { policyStore } from "./policies.ts";
 import { repoStore } from "./repos.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
+import { subjectStore } from "./subjects.ts";
 import { templateStore } from "./templates.ts";
 import { trailStore } from "./trails.ts";
 import { userStore } from "./users.ts";
@@ -31,7 +34,10 @@ export function openStore(db: Db, sources: Sources) {
     trails: trailStore(db, sources),
     artifacts,
     attestations,
+    attestationLists: attestationListStore(db),
+    subjects: subjectStore({ artifacts, attestations, flows }),
     evaluation: evaluationStore(db, { artifacts, attestations, templates, flows }),
     audit: auditStore(db, sources),
+    policies: policyStore(db, sources),
   };
 }

@@ -25,7 +25,7 @@ export type EvidenceReader = {
    * when the content is not what the digest says. A destroyed stream closes the file.
    */
   open(request: EvidenceRequest): Promise<Readable>;
-  /** Fails all open streams and stops the worker. Later calls of `open` reject with EvidenceWorkerError. */
+  /** Fails the open streams, those that have all their chunks excepted, and stops the worker; later `open` calls reject. */
   close(): Promise<void>;
 };
 
@@ -45,6 +45,11 @@ type Feed = {
   stream: Readable | null;
   /** Chunks that came while the stream did not want any. */
   readonly chunks: Uint8Array[];
+  /**
+   * What the stream fails with after these chunks. It waits until somebody reads: an error emitted between `open` and
+   * the caller's first listener would end the process.
+   */
+  failure: Error | null;
   wanting: boolean;
   /** The worker sent its last chunk or a failure: there is nothing to cancel any more. */
   done: boolean;
@@ -101,7 +106,6 @@ export function createEvidenceReader({ root, start }: {
       if (news.last) feed.done = true;
       deliver(news.id, feed);
     } else {
-      feed.done = true;
       fail(news.id, feed, toError(feed.digest, news.reason));
     }
   }
@@ -127,9 +131,12 @@ export function createEvidenceReader({ root, start }: {
   function deliver(id: number, feed: Feed): void {
     while (feed.wanting && feed.stream !== null) {
       const chunk = feed.chunks.shift();
-      if (chunk === undefined) break;
+      if (chunk === undefined) {
+        if (feed.failure !== null) feed.stream.destroy(feed.failure);
+        break;
+      }
       if (!feed.done) tell({ type: "more", id });
-      if (feed.done && feed.chunks.length === 0) {
+      if (feed.done && feed.failure === null && feed.chunks.length === 0) {
         feeds.delete(id);
         feed.wanting = false;
         feed.stream.push(chunk);
@@ -147,29 +154,31 @@ export function createEvidenceReader({ root, start }: {
   }
 
   function fail(id: number, feed: Feed, error: Error): void {
+    if (feed.failure !== null) return;
+    // Chunks that are all here already need no worker any more.
+    if (feed.stream !== null && feed.done) return;
+    feed.done = true;
+    feed.failure = error;
+    if (feed.stream !== null) return deliver(id, feed);
     feeds.delete(id);
-    if (feed.stream === null) feed.refused(error);
-    else feed.stream.destroy(error);
+    feed.refused(error);
   }
 
   function failAll(error: Error): void {
-    for (const [id, feed] of feeds) {
-      feed.done = true;
-      fail(id, feed, error);
-    }
+    for (const [id, feed] of feeds) fail(id, feed, error);
   }
 
   return {
     async open({ digest, start: first = 0, end, size }) {
       placeOf(digest);
-      if (!(first >= 0) || (end !== undefined && !(end >= first))) {
+      if (!isOffset(first) || (end !== undefined && (!isOffset(end) || end < first))) {
         throw new RangeError(`bytes ${first} to ${end ?? "the end"} are not a range`);
       }
       const reading = running();
       lastId += 1;
       const id = lastId;
       return new Promise<Readable>((opened, refused) => {
-        feeds.set(id, { digest, opened, refused, stream: null, chunks: [], wanting: false, done: false });
+        feeds.set(id, { digest, opened, refused, stream: null, chunks: [], failure: null, wanting: false, done: false });
         reading.postMessage({
           type: "open", id, digest, start: first, end: end ?? null, size: size ?? null, credits: CREDITS,
         } satisfies EvidenceOrder);
@@ -184,6 +193,10 @@ export function createEvidenceReader({ root, start }: {
       await stopping?.terminate();
     },
   };
+}
+
+function isOffset(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
 }
 
 function toError(digest: string, { kind, text, code }: Failure): Error {

@@ -10,7 +10,7 @@ import type { CST, Document } from "yaml";
 /** A right template nests seven deep; the rest is room for wrong ones, so that they get a precise refusal. */
 const MAX_DEPTH = 64;
 /**
- * Some 12,000 expected attestations, read in well under a second. The size limit of the file alone (10 MB) would let one
+ * Some 10,000 expected attestations, read in well under a second. The size limit of the file alone (10 MB) would let one
  * request hold the process for the better part of a minute.
  */
 const MAX_TOKENS = 200_000;

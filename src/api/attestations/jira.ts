@@ -1,0 +1,22 @@
+import { Type } from "typebox";
+import { judgeJira } from "../../domain/attestation/jira.ts";
+import { Closed, Maybe, named } from "../../http/schema.ts";
+import { LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { attestation } from "./report.ts";
+
+const JiraItem = named(
+  "JiraItem",
+  Closed({ issue_id: Text, issue_url: Url, issue_exists: Type.Boolean(), issue_fields: Maybe(Type.Record(Type.String(), Type.Unknown())) }),
+);
+
+export const postJira = attestation({
+  segment: "jira",
+  input: "JiraAttestationPostInput",
+  form: "JiraAttestationForm",
+  summary: "Report the issues that a change refers to",
+  description: "Compliant when there is at least one reference and every one of them exists in the issue tracker.",
+  payload: { jira_results: Type.Array(JiraItem, { maxItems: LIST_LENGTH }) },
+  judge: (payload) => judgeJira(payload as Parameters<typeof judgeJira>[0]),
+  facts: ({ jira_results }) => ({ jira_results }),
+  example: { jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }] },
+});

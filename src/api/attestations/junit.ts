@@ -1,0 +1,31 @@
+import { Type } from "typebox";
+import { judgeJunit } from "../../domain/attestation/junit.ts";
+import { Closed, Maybe, named } from "../../http/schema.ts";
+import { LIST_LENGTH, Text } from "../shapes.ts";
+import { attestation } from "./report.ts";
+
+const Count = Type.Integer({ minimum: 0 });
+const JUnitResult = named(
+  "JUnitResult",
+  Closed({
+    name: Text,
+    failures: Count,
+    errors: Count,
+    skipped: Count,
+    total: Count,
+    duration: Type.Number({ description: "Seconds" }),
+    timestamp: Maybe(Type.Number({ description: "Start of the suite, epoch seconds" })),
+  }),
+);
+
+export const postJunit = attestation({
+  segment: "junit",
+  input: "JUnitAttestationPostInput",
+  form: "JUnitAttestationForm",
+  summary: "Report the results of unit tests",
+  description: "Counts for each suite of a JUnit report. Compliant when no suite has a failure or an error; skipped tests do not matter.",
+  payload: { junit_results: Type.Array(JUnitResult, { minItems: 1, maxItems: LIST_LENGTH }) },
+  judge: judgeJunit,
+  facts: ({ junit_results }) => ({ junit_results }),
+  example: { junit_results: [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.5 }] },
+});

@@ -1,0 +1,296 @@
+/** Reading attestations: by id, by filters, of a flow, under a name, by commit, and their evidence. */
+import { Type } from "typebox";
+import { KINDS, isFilterWord, storedLabel } from "../../domain/attestation/kinds.ts";
+import { COMMIT_SHA, FINGERPRINT_PREFIX } from "../../domain/names.ts";
+import { compileRegex } from "../../domain/regex.ts";
+import { badRequest, invalid, notFound } from "../../errors.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Matching, Message, Nullable, Pagination, Repeated, named } from "../../http/schema.ts";
+import { operation } from "../kit.ts";
+import type { Context } from "../kit.ts";
+import { NoQuery, OrgPath } from "../organizations.ts";
+import { AttestationItem, AttestationResponse, presentAttestations } from "./present.ts";
+
+const Timestamp = (description: string) => Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));
+
+const Next = Type.Object({ href: Type.String(), after: Type.String() }, { additionalProperties: false });
+const AttestationListPage = named(
+  "AttestationListPage",
+  Closed({
+    data: AttestationResponse,
+    _links: Closed({ self: Closed({ href: Type.String() }), next: Nullable(Next) }),
+  }),
+);
+
+/** Words of the `type` filters: what templates know, and overrides under their own name. */
+function typeFilter(words: readonly string[], parameter: string): string[] {
+  for (const word of words)
+    if (!isFilterWord(word) && word !== "override")
+      throw invalid({ [parameter]: `Input should be ${TYPE_WORDS} [input: ${word}]` });
+  return words.map(storedLabel);
+}
+const WORDS = [...KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [`'${word}'`])), "'override'"];
+const TYPE_WORDS = `${WORDS.join(", ")} or 'custom:<name>'`;
+
+/** The cursor is the key of the last record of the page before, as text that nobody takes for a number to count with. */
+const cursorOf = (id: number): string => Buffer.from(`a${id}`).toString("base64url");
+function fromCursor(text: string): number {
+  const match = /^a(\d{1,15})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
+  if (!match) throw invalid({ after: `Input should be the token of a previous page [input: ${text}]` });
+  return Number(match[1]);
+}
+
+export const getAttestations = operation({
+  id: "get_attestations",
+  method: "GET",
+  path: "/attestations/{org}",
+  tag: "Attestation",
+  summary: "Search the attestations of an organization",
+  description:
+    "Newest first, in pages: `_links.next` leads to the next one and is null on the last. All filters combine; an id that matches nothing gives an empty list.",
+  permission: "attestation:read",
+  audit: null,
+  params: OrgPath,
+  query: Closed({
+    attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
+    name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
+    name_regex: Type.Optional(Type.String({ description: "RE2 expression that is found somewhere in the name" })),
+    flow: Repeated(Type.String(), { description: "Names of flows; any may match" }),
+    type: Repeated(Type.String(), { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),
+    is_compliant: Type.Optional(Type.Boolean()),
+    from_timestamp: Timestamp("Reported at or after"),
+    to_timestamp: Timestamp("Reported at or before"),
+    after: Type.Optional(Type.String({ description: "Token of the page before" })),
+    per_page: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
+  }),
+  body: NO_BODY,
+  responses: { 200: { description: "One page", schema: AttestationListPage } },
+  example: { params: { org: "acme" }, query: { type: "junit", per_page: "20" } },
+  handle(context, { params, query }) {
+    const { store, organization, urls } = context;
+    if (query.name !== undefined && query.name_regex !== undefined) throw badRequest("Only one of 'name' and 'name_regex' can be given");
+    const rows = store.attestationLists.search(
+      {
+        organizationId: organization.id,
+        before: query.after === undefined ? null : fromCursor(query.after),
+        publicId: query.attestation_id ?? null,
+        names: query.name !== undefined ? [query.name] : query.name_regex !== undefined ? namesMatching(context, query.name_regex) : null,
+        flowIds: query.flow === undefined ? null : query.flow.flatMap((name) => store.flows.find(organization.id, name)?.id ?? []),
+        types: query.type === undefined ? null : typeFilter(query.type, "type"),
+        isCompliant: query.is_compliant ?? null,
+        from: query.from_timestamp ?? null,
+        to: query.to_timestamp ?? null,
+      },
+      query.per_page + 1,
+    );
+    const page = rows.slice(0, query.per_page);
+    const last = page.at(-1);
+    const after = rows.length > query.per_page && last ? cursorOf(last.id) : null;
+    const base = `${urls.apiRoot}/attestations/${encodeURIComponent(params.org)}`;
+    return {
+      status: 200,
+      body: {
+        data: presentAttestations(context, page),
+        _links: { self: { href: `${base}?${search(query, query.after ?? null)}` }, next: after === null ? null : { href: `${base}?${search(query, after)}`, after } },
+      },
+    };
+  },
+});
+
+/** The query of a page, with another cursor. */
+function search(query: Record<string, unknown>, after: string | null): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (name === "after" || value === undefined) continue;
+    for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
+  }
+  if (after !== null) parameters.append("after", after);
+  return parameters.toString();
+}
+
+function namesMatching({ store, organization }: Context, pattern: string): string[] {
+  const regex = compileRegex(pattern);
+  if ("problem" in regex) throw invalid({ name_regex: `Input should be a valid RE2 expression: ${regex.problem} [input: ${pattern}]` });
+  return store.attestationLists.names(organization.id).filter((name) => regex.find(name));
+}
+
+export const listForCriteria = operation({
+  id: "list_attestations_for_criteria",
+  method: "GET",
+  path: "/attestations/{org}/list_attestations_for_criteria",
+  tag: "Attestation",
+  summary: "List attestations by commit",
+  description: "Every requested commit with its attestations, newest first; an override stands before what it overrides. The other filters only narrow.",
+  permission: "attestation:read",
+  audit: null,
+  params: OrgPath,
+  query: Closed({
+    flow_name: Type.Optional(Type.String()),
+    commit_list: Repeated(Matching(COMMIT_SHA), { description: "Full commit ids; at least one is required" }),
+    attestation_name: Type.Optional(Type.String()),
+    attestation_id: Type.Optional(Type.String({ description: "Accepted for older clients and ignored" })),
+    attestation_type: Type.Optional(Type.String()),
+  }),
+  body: NO_BODY,
+  responses: {
+    200: {
+      description: "Commit to attestations",
+      schema: named("AttestationsByCommit", Type.Record(Type.String({ pattern: COMMIT_SHA }), Type.Array(AttestationItem))),
+    },
+  },
+  example: { params: { org: "acme" }, query: { commit_list: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", attestation_type: "pull_request" } },
+  handle(context, { query }) {
+    const { store, organization } = context;
+    if (!query.commit_list?.length) throw invalid({ commit_list: "Field required" });
+    const types = query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
+    const flowId = query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
+    const body: Record<string, unknown> = {};
+    for (const sha of query.commit_list) {
+      const rows = store.attestationLists
+        .ofCommit(organization.id, sha)
+        .filter((row) => flowId === null || row.flow_id === flowId)
+        .filter((row) => query.attestation_name === undefined || row.name === query.attestation_name)
+        .filter((row) => types === null || types.includes(row.type) || (row.overridden_type !== null && types.includes(row.overridden_type)));
+      body[sha] = presentAttestations(context, rows);
+    }
+    return { status: 200, body };
+  },
+});
+
+const FlowPath = Closed({ org: Type.String(), flow_name: Type.String() });
+
+export const getFlowAttestations = operation({
+  id: "get_flow_attestations",
+  method: "GET",
+  path: "/attestations/{org}/{flow_name}",
+  tag: "Attestation",
+  summary: "List the attestations of a flow",
+  description: "Newest first, in numbered pages, optionally within a time span.",
+  permission: "attestation:read",
+  audit: null,
+  params: FlowPath,
+  query: Closed({
+    page: Type.Integer({ minimum: 1, default: 1 }),
+    per_page: Type.Integer({ minimum: 1, default: 20 }),
+    from_timestamp: Timestamp("Reported at or after"),
+    to_timestamp: Timestamp("Reported at or before"),
+  }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "One page", schema: named("FlowAttestationListPage", Closed({ data: AttestationResponse, pagination: Pagination })) },
+    404: { description: "No such flow", schema: Message },
+  },
+  example: { params: { org: "acme", flow_name: "backend" }, query: { page: "1", per_page: "20" } },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const flow = store.flows.require(organization, params.flow_name);
+    const span = { from: query.from_timestamp ?? null, to: query.to_timestamp ?? null };
+    const total = store.attestationLists.countOfFlow(flow.id, span);
+    const rows = store.attestationLists.ofFlow(flow.id, span, query.per_page, (query.page - 1) * query.per_page);
+    return {
+      status: 200,
+      body: {
+        data: presentAttestations(context, rows, "branch"),
+        pagination: { total, page: query.page, per_page: query.per_page, page_count: Math.ceil(total / query.per_page) },
+      },
+    };
+  },
+});
+
+export const getTrailAttestation = operation({
+  id: "get_trail_attestation",
+  method: "GET",
+  path: "/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}",
+  tag: "Attestation",
+  summary: "Read the attestations under one name on a trail",
+  description: "The whole history of the name, newest first; a name that was never reported gives an empty list.",
+  permission: "attestation:read",
+  audit: null,
+  params: Closed({ org: Type.String(), flow_name: Type.String(), trail_name: Type.String(), attestation_name: Type.String() }),
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "The records", schema: AttestationResponse },
+    404: { description: "No such flow or trail", schema: Message },
+  },
+  example: { params: { org: "acme", flow_name: "backend", trail_name: "release-1", attestation_name: "unit-tests" } },
+  handle(context, { params }) {
+    const { store, organization } = context;
+    const flow = store.flows.require(organization, params.flow_name);
+    const trail = store.trails.require({ organization: organization.name, flow }, params.trail_name);
+    return { status: 200, body: presentAttestations(context, store.attestationLists.underTrail(trail.id, params.attestation_name)) };
+  },
+});
+
+export const getArtifactAttestation = operation({
+  id: "get_artifact_attestation",
+  method: "GET",
+  path: "/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}",
+  tag: "Attestation",
+  summary: "Read the attestations under one name on an artifact",
+  description: "The whole history of the name on that artifact of the flow, newest first; a name that was never reported gives an empty list.",
+  permission: "attestation:read",
+  audit: null,
+  params: Closed({
+    org: Type.String(),
+    flow_name: Type.String(),
+    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "Fingerprint, or 5 and more of its first characters" }),
+    attestation_name: Type.String(),
+  }),
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "The records", schema: AttestationResponse },
+    404: { description: "No such flow, or no such artifact in it", schema: Message },
+  },
+  example: { params: { org: "acme", flow_name: "backend", fingerprint: "0f5c9", attestation_name: "unit-tests" } },
+  handle(context, { params }) {
+    const { store, organization } = context;
+    const flow = store.flows.require(organization, params.flow_name);
+    const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
+    if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
+      throw store.artifacts.missing(params.fingerprint, flow.name, organization.name);
+    return { status: 200, body: presentAttestations(context, store.attestationLists.underArtifact(flow.id, fingerprint, params.attestation_name)) };
+  },
+});
+
+export const getEvidence = operation({
+  id: "get_attestation_evidence",
+  method: "GET",
+  path: "/attestations/{org}/{flow_name}/trail/{trail_name}/attestation/{attestation_id}/evidence",
+  tag: "Attestation",
+  summary: "Download the evidence of an attestation",
+  description: "The file as it was uploaded, with its own content type. Byte ranges are served; the ETag is the SHA-256 of the content.",
+  permission: "attestation:read",
+  audit: null,
+  params: Closed({ org: Type.String(), flow_name: Type.String(), trail_name: Type.String(), attestation_id: Type.String() }),
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "The file", schema: null },
+    206: { description: "The requested part of the file", schema: null },
+    404: { description: "No such attestation on the trail, or it has no evidence", schema: Message },
+    416: { description: "The requested range lies outside the file", schema: Message },
+  },
+  example: { params: { org: "acme", flow_name: "backend", trail_name: "release-1", attestation_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6" } },
+  handle({ store, organization, evidence }, { params }) {
+    const flow = store.flows.require(organization, params.flow_name);
+    const trail = store.trails.require({ organization: organization.name, flow }, params.trail_name);
+    const row = store.attestations.findByPublicId(organization.id, params.attestation_id);
+    if (!row || row.trail_id !== trail.id)
+      throw notFound(`Attestation '${params.attestation_id}' does not exist in trail '${trail.name}' of flow '${flow.name}' belonging to organization '${organization.name}'`);
+    const digest = row.evidence_digest;
+    if (digest === null || row.evidence_size === null)
+      throw notFound(`Attestation '${params.attestation_id}' in organization '${organization.name}' has no evidence file`);
+    return {
+      status: 200,
+      download: {
+        size: row.evidence_size,
+        contentType: row.evidence_content_type ?? "application/octet-stream",
+        filename: row.evidence_filename ?? "file",
+        etag: digest,
+        open: (range) => evidence.open(digest, range),
+      },
+    };
+  },
+});

@@ -1,0 +1,44 @@
+import { Type } from "typebox";
+import { judgeSnyk } from "../../domain/attestation/snyk.ts";
+import { Maybe, named } from "../../http/schema.ts";
+import { LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { attestation } from "./report.ts";
+
+const Count = Type.Integer({ minimum: 0 });
+const IssueLocation = named("IssueLocation", Type.Object({ uri: Url, lines: Maybe(Type.String({ maxLength: 100 })) }));
+const FoundIssue = named(
+  "FoundIssue",
+  Type.Object({
+    id: Text,
+    message: Text,
+    locations: Maybe(Type.Array(IssueLocation, { maxItems: LIST_LENGTH })),
+    priority_score: Maybe(Type.Number()),
+  }),
+);
+const Findings = Maybe(Type.Array(FoundIssue, { maxItems: LIST_LENGTH }));
+const ProjectScanResult = named(
+  "ProjectScanResult",
+  Type.Object({ low_count: Count, medium_count: Count, high_count: Count, low: Findings, medium: Findings, high: Findings }),
+);
+const SnykResultsSummary = named(
+  "SnykResultsSummary",
+  Type.Object({
+    schema_version: Type.Optional(Type.Integer({ default: 1 })),
+    tool: named("SnykTool", Type.Object({ name: Text, version: Text })),
+    results: Type.Array(ProjectScanResult, { maxItems: LIST_LENGTH }),
+  }),
+);
+
+export const postSnyk = attestation({
+  segment: "snyk",
+  input: "SnykAttestationPostInput",
+  form: "SnykAttestationForm",
+  summary: "Report the results of a vulnerability scan",
+  description: "Counts of findings for each scanned project. Compliant when nothing was found, whatever the severity.",
+  payload: { snyk_results: SnykResultsSummary },
+  judge: (payload) => judgeSnyk(payload as Parameters<typeof judgeSnyk>[0]),
+  facts: ({ snyk_results }) => ({ processed_snyk_results: snyk_results }),
+  example: {
+    snyk_results: { schema_version: 1, tool: { name: "Snyk Open Source", version: "1.1290" }, results: [{ low_count: 0, medium_count: 0, high_count: 0 }] },
+  },
+});

@@ -1,0 +1,54 @@
+import { Type } from "typebox";
+import { judgeSonar } from "../../domain/attestation/sonar.ts";
+import { Maybe, named } from "../../http/schema.ts";
+import { LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { attestation } from "./report.ts";
+
+const open = { additionalProperties: true };
+const QualityGateCondition = named(
+  "QualityGateCondition",
+  Type.Object(
+    { metric: Text, errorThreshold: Maybe(Text), operator: Maybe(Text), status: Text, value: Maybe(Text), onLeakPeriod: Maybe(Type.Boolean()) },
+    open,
+  ),
+);
+const QualityGate = named(
+  "QualityGate",
+  Type.Object({ name: Maybe(Text), status: Text, conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: LIST_LENGTH })) }, open),
+);
+const SonarProject = named("SonarProject", Type.Object({ key: Text, name: Maybe(Text), url: Maybe(Url) }, open));
+const SonarResults = named(
+  "SonarResults",
+  Type.Object(
+    {
+      serverUrl: Maybe(Url),
+      taskId: Maybe(Text),
+      status: Maybe(Text),
+      analysedAt: Text,
+      revision: Text,
+      changedAt: Maybe(Text),
+      project: SonarProject,
+      qualityGate: Maybe(QualityGate),
+    },
+    open,
+  ),
+);
+
+export const postSonar = attestation({
+  segment: "sonar",
+  input: "SonarAttestationPostInput",
+  form: "SonarAttestationForm",
+  summary: "Report the result of a code quality gate",
+  description: "The scan result as Sonar gives it. Compliant when the quality gate says OK or PASSED; a scan without a gate is not.",
+  payload: { sonar_results: SonarResults },
+  judge: (payload) => judgeSonar(payload as Parameters<typeof judgeSonar>[0]),
+  facts: ({ sonar_results }) => ({ sonar_results }),
+  example: {
+    sonar_results: {
+      analysedAt: "2026-01-31T12:00:00+0000",
+      revision: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
+      project: { key: "backend", name: "Backend", url: "https://sonar.example.com/dashboard?id=backend" },
+      qualityGate: { name: "Sonar way", status: "OK", conditions: [] },
+    },
+  },
+});

@@ -1,0 +1,270 @@
+import { Type } from "typebox";
+import { POLICY_NAME } from "../domain/names.ts";
+import type { ControlReference, PolicyDocument } from "../domain/policy/ast.ts";
+import { excerpt, renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
+import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
+import { invalid } from "../errors.ts";
+import type { AppError } from "../errors.ts";
+import { NO_BODY } from "../http/operation.ts";
+import type { FormBody } from "../http/operation.ts";
+import { Closed, Matching, Message, OneOf, named } from "../http/schema.ts";
+import type { Store } from "../store/index.ts";
+import type { PolicyEventRow, PolicyRow, PolicyVersionRow } from "../store/policies.ts";
+import { operation } from "./kit.ts";
+import { NoQuery, OrgPath } from "./organizations.ts";
+
+const PolicyPath = Closed({
+  org: Type.String({ description: "Name of the organization" }),
+  policy_name: Type.String({ description: "Name of the policy" }),
+});
+
+/** The `payload` part: these four properties and no others (http-api-v2, policy input). */
+const PolicyPutInput = named(
+  "PolicyPutInput",
+  Closed({
+    name: Matching(POLICY_NAME, { description: "Name of the policy; a policy that has it is updated" }),
+    description: Type.Optional(Type.String({ default: "", description: "What the policy is for; left out, it becomes empty" })),
+    type: Type.Optional(OneOf(["env"], { default: "env", description: "Kind of policy: the only one is for environments" })),
+    comment: Type.Optional(Type.String({ default: "", description: "What changed in this version; kept with a new version only" })),
+  }),
+);
+
+const policyForm = {
+  kind: "form",
+  component: "PolicyForm",
+  part: "payload",
+  schema: PolicyPutInput,
+  file: { part: "policy_file", description: "The policy as YAML in UTF-8, at most 10 MB", kind: "memory" },
+} satisfies FormBody<typeof PolicyPutInput>;
+
+const VersionedPolicy = named(
+  "VersionedPolicy",
+  Closed({
+    version: Type.Integer({ description: "1 for the first" }),
+    comment: Type.String(),
+    timestamp: Type.Number(),
+    created_by: Type.String(),
+    policy_yaml: Type.String({ description: "The file as it was uploaded, byte for byte" }),
+  }),
+);
+
+const PolicyEvent = named(
+  "PolicyEvent",
+  Closed({
+    type: OneOf(["creation", "metadata_update", "new_version", "renaming", "archiving"]),
+    timestamp: Type.Number(),
+    user: Type.String(),
+    data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: "Of a new_version: the number of the `version`" })),
+  }),
+);
+
+const PolicyResponse = named(
+  "PolicyResponse",
+  Closed({
+    name: Type.String(),
+    description: Type.String(),
+    created_by: Type.String(),
+    created_at: Type.Number(),
+    last_modified_at: Type.Number({ description: "When description or content changed last" }),
+    archived: Type.Boolean({ description: "Always false: policies are not archived" }),
+    versions: Type.Array(VersionedPolicy, { description: "Oldest first; empty until a file was uploaded" }),
+    events: Type.Array(PolicyEvent, { description: "Oldest first" }),
+    consuming_envs: Type.Array(Type.String(), { description: "Names of the environments that use the policy" }),
+  }),
+);
+
+const presentVersion = ({ version, comment, timestamp, created_by, policy_yaml }: PolicyVersionRow) => ({
+  version,
+  comment,
+  timestamp,
+  created_by,
+  policy_yaml,
+});
+
+const presentEvent = ({ type, timestamp, user_name, data_json }: PolicyEventRow) => ({
+  type,
+  timestamp,
+  user: user_name,
+  ...(data_json === null ? {} : { data: eventData(data_json) }),
+});
+
+/** Details that cannot be read are marked as such instead of failing the policy, or a list, that they are part of (semantics 9). */
+function eventData(json: string): Record<string, unknown> {
+  const unreadable = { unreadable: true };
+  try {
+    const data: unknown = JSON.parse(json);
+    return typeof data === "object" && data !== null && !Array.isArray(data) ? { ...data } : unreadable;
+  } catch {
+    return unreadable;
+  }
+}
+
+const presentPolicy = ({ policies }: Store, row: PolicyRow) => ({
+  name: row.name,
+  description: row.description,
+  created_by: row.created_by,
+  created_at: row.created_at,
+  last_modified_at: row.last_modified_at,
+  archived: false,
+  versions: policies.versions(row.id).map(presentVersion),
+  events: policies.events(row.id).map(presentEvent),
+  consuming_envs: policies.consumingEnvironments(row.id),
+});
+
+/** A valid policy file. */
+type ReadPolicy = { yaml: string; policy: PolicyDocument };
+
+/**
+ * The text and the rules of an uploaded file.
+ * @throws AppError invalid with one line on `policy_file` that has every problem with its place (messages 13).
+ */
+function readPolicy(bytes: Buffer): ReadPolicy {
+  const yaml = decode(bytes);
+  const { policy, problems } = parsePolicy(yaml);
+  if (!policy) throw refused(renderDiagnostics(problems));
+  return { yaml, policy };
+}
+
+const refused = (line: string): AppError => invalid({ policy_file: line });
+
+/**
+ * UTF-8 to text so that the way back gives the same bytes: a byte order mark stays, and what is not UTF-8 is refused
+ * instead of being replaced, because Terraform compares the stored text with its file byte for byte (wire-contract 14).
+ */
+function decode(bytes: Buffer): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    const { line, column } = placeAfter(validStart(bytes));
+    throw refused(`line ${line}, column ${column}: the file is not UTF-8 text. Save it in that encoding`);
+  }
+}
+
+/** The text before the first byte that is not UTF-8, without byte order mark. */
+function validStart(bytes: Buffer): string {
+  // Writing the replaced text again agrees with the file up to the broken character, or to some bytes inside it; decoding
+  // as a stream then holds such bytes back.
+  const replaced = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
+  let agree = 0;
+  while (agree < bytes.length && bytes[agree] === replaced[agree]) agree += 1;
+  return new TextDecoder("utf-8").decode(bytes.subarray(0, agree), { stream: true });
+}
+
+/** Line and column, from 1, of what would follow a text. */
+function placeAfter(text: string): { line: number; column: number } {
+  let line = 1;
+  let start = 0;
+  for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+    line += 1;
+    start = end + 1;
+  }
+  return { line, column: text.length - start + 1 };
+}
+
+/** The references of a policy to controls that the organization does not have. It has none: there are no controls in this version of the schema. */
+const unknownControls = (policy: PolicyDocument): readonly ControlReference[] => controlsReferenced(policy);
+
+/** Every control that a policy names must exist (semantics 5.1, decision 106). @throws AppError invalid with all that do not. */
+function requireControls(policy: PolicyDocument, organization: string): void {
+  const unknown = unknownControls(policy);
+  if (unknown.length === 0) return;
+  const problems = unknown.map(({ control, line, column, path }) => ({
+    line,
+    column,
+    path,
+    problem: `Control '${excerpt(control)}' does not exist in organization '${organization}'`,
+  }));
+  throw refused(renderDiagnostics(sortDiagnostics(problems)));
+}
+
+export const putPolicy = operation({
+  id: "put_policy",
+  method: "PUT",
+  path: "/policies/{org}",
+  tag: "Policies",
+  summary: "Create a policy or add a version to it",
+  description:
+    "A file whose content differs from the latest version becomes the next version; without a file only the description changes. " +
+    "The description is taken as sent: left out, it becomes empty. Sending the same content and description again changes nothing, " +
+    "a comment of its own included. A file that is no valid policy is refused with all its problems, each with line and column; " +
+    "controls that it names must exist. A policy without a file takes part in no evaluation until it has one.",
+  permission: "policy:write",
+  audit: "policy.put",
+  params: OrgPath,
+  query: NoQuery,
+  body: policyForm,
+  responses: {
+    200: { description: "The policy existed; this is how it is now", schema: PolicyResponse },
+    201: { description: "Created", schema: PolicyResponse },
+  },
+  example: {
+    params: { org: "acme" },
+    body: { name: "production", description: "What may run in production", comment: "Ask for a test report" },
+    file: [
+      "_schema: https://assay.example.com/schemas/policy/environment/v1",
+      "artifacts:",
+      "  provenance:",
+      "    required: true",
+      "  attestations:",
+      "    - type: junit",
+      "      name: unit-tests",
+      "",
+    ].join("\n"),
+  },
+  // Reading a large file takes time that the writes of others should not wait for.
+  prepare: async (_context, { file }) => (file ? readPolicy(file.bytes) : null),
+  handle({ store, organization, caller, note }, { body }, read: ReadPolicy | null) {
+    const { name, description = "", comment = "" } = body;
+    if (read) requireControls(read.policy, organization.name);
+    const { policy, created, described, version } = store.policies.put(organization.id, {
+      name,
+      description,
+      user: caller.shownName,
+      file: read ? { yaml: read.yaml, comment } : null,
+    });
+    note({ policy: name, created, described, version: version?.version ?? null });
+    return { status: created ? 201 : 200, body: presentPolicy(store, policy) };
+  },
+});
+
+export const listPolicies = operation({
+  id: "list_policies",
+  method: "GET",
+  path: "/policies/{org}",
+  tag: "Policies",
+  summary: "List the policies of an organization",
+  description: "All policies by name, each with its versions and its history.",
+  permission: "policy:read",
+  audit: null,
+  params: OrgPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The policies", schema: Type.Array(PolicyResponse) } },
+  example: { params: { org: "acme" } },
+  handle: ({ store, organization }) => ({
+    status: 200,
+    body: store.policies.list(organization.id).map((row) => presentPolicy(store, row)),
+  }),
+});
+
+export const getPolicy = operation({
+  id: "get_policy",
+  method: "GET",
+  path: "/policies/{org}/{policy_name}",
+  tag: "Policies",
+  summary: "Read a policy with its versions and history",
+  permission: "policy:read",
+  audit: null,
+  params: PolicyPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "The policy", schema: PolicyResponse },
+    404: { description: "No such policy", schema: Message },
+  },
+  example: { params: { org: "acme", policy_name: "production" } },
+  handle: ({ store, organization }, { params }) => ({
+    status: 200,
+    body: presentPolicy(store, store.policies.require(organization, params.policy_name)),
+  }),
+});

@@ -1,0 +1,101 @@
+import { Type } from "typebox";
+import { TAG_KEY } from "../domain/names.ts";
+import { invalid, notFound } from "../errors.ts";
+import { json } from "../http/operation.ts";
+import { Closed, Maybe, Message, Ok, OneOf, named } from "../http/schema.ts";
+import { validate } from "../http/validate.ts";
+import type { TagChange, TagFilter } from "../store/tags.ts";
+import { operation } from "./kit.ts";
+import type { Context } from "./kit.ts";
+import { NoQuery } from "./organizations.ts";
+import { Name, Text } from "./shapes.ts";
+
+/** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
+export const Tags = Type.Record(Type.String(), Type.String());
+
+/** A `tag` filter as conditions: `key` or `key:value` (semantics 8.3). Keys hold no colon, so the first one divides. */
+export function tagFilters(values: readonly string[] | undefined): TagFilter[] {
+  return (values ?? []).map((text) => {
+    const colon = text.indexOf(":");
+    return colon === -1 ? { key: text, value: null } : { key: text.slice(0, colon), value: text.slice(colon + 1) };
+  });
+}
+
+/** The words of the path for each kind of resource (wire-contract 16). */
+const KINDS = {
+  flow: "flow", flows: "flow",
+  env: "environment", environment: "environment", environments: "environment",
+  control: "control", controls: "control",
+  repo: "repo", repos: "repo",
+} as const;
+type Word = keyof typeof KINDS;
+type Kind = (typeof KINDS)[Word];
+
+/** Changes the tags of the resource of that kind. @throws AppError not_found with the text of its kind (messages 8). */
+const patch: Record<Kind, (context: Context, id: string, change: TagChange) => void> = {
+  flow({ store, organization }, id, change) {
+    store.flows.patchTags(store.flows.requireWritable(organization, id).id, change);
+  },
+  environment({ organization }, id) {
+    throw notFound(`Environment named '${id}' does not exist for organization '${organization.name}'`);
+  },
+  control({ organization }, id) {
+    // The double quotes at both ends belong to the text.
+    throw notFound(`"Control '${id}' does not exist in organization '${organization.name}'"`);
+  },
+  repo({ organization }, id) {
+    throw notFound(`Repo '${id}' not found in organization '${organization.name}'`);
+  },
+};
+
+const TagKey = Name(TAG_KEY);
+
+const TagPatchInput = named(
+  "TagPatchInput",
+  Closed({
+    set_tags: Maybe(
+      Type.Record(Type.String(), Text, {
+        description: `Tags to set; a tag that exists is overwritten. Keys match ${TAG_KEY}`,
+      }),
+    ),
+    remove_tags: Maybe(Type.Array(Type.String(), { description: "Keys to remove; a key that is not there does no harm" })),
+  }),
+);
+
+export const patchTags = operation({
+  id: "patch_tags",
+  method: "PATCH",
+  path: "/tags/{org}/{resource_type}/{resource_id}",
+  tag: "Tags",
+  summary: "Set and remove tags",
+  description:
+    "Tags of a flow, environment, control or repo; the change is seen by the next read. Removals come first: a key that is both removed and set is set.",
+  permission: "tag:write",
+  audit: "tags.changed",
+  params: Closed({
+    org: Type.String({ description: "Name of the organization" }),
+    resource_type: OneOf(Object.keys(KINDS) as Word[], { description: "Kind of the resource" }),
+    resource_id: Type.String({ description: "Name of the flow or environment, identifier of the control, internal id of the repo" }),
+  }),
+  query: NoQuery,
+  body: json(TagPatchInput),
+  responses: {
+    200: { description: "Changed", schema: Ok },
+    404: { description: "No such resource", schema: Message },
+  },
+  example: {
+    params: { org: "acme", resource_type: "flow", resource_id: "payments" },
+    body: { set_tags: { team: "payments", runbook: "https://example.com/runbook" }, remove_tags: ["legacy"] },
+  },
+  handle(context, { params, body }) {
+    const set = body.set_tags ?? {};
+    // Not by the schema: it would name the object, not the key.
+    const problems = Object.keys(set).map((key) => validate(TagKey, key, "plain", `set_tags.${key}`));
+    const fields = Object.assign({}, ...problems) as Record<string, string>;
+    if (Object.keys(fields).length > 0) throw invalid(fields);
+    const remove = body.remove_tags ?? [];
+    patch[KINDS[params.resource_type]](context, params.resource_id, { set, remove });
+    context.note({ set, removed: remove });
+    return { status: 200, body: "OK" };
+  },
+});

@@ -1,0 +1,95 @@
+/** Lists of attestation records: by filters with a cursor, of a flow, under a name, by commit. Newest first, always. */
+import { PLACED_ATTESTATIONS } from "./attestations.ts";
+import type { PlacedAttestationRow } from "./attestations.ts";
+import type { Db } from "./database.ts";
+
+export type AttestationFilter = {
+  organizationId: number;
+  /** Only records older than this key: the cursor. */
+  before: number | null;
+  publicId: string | null;
+  /** Any of these names. */
+  names: readonly string[] | null;
+  /** Any of these flows. */
+  flowIds: readonly number[] | null;
+  /** Any of these stored labels; an override counts as what it overrides, and as `override`. */
+  types: readonly string[] | null;
+  isCompliant: boolean | null;
+  /** Epoch seconds, inclusive. */
+  from: number | null;
+  to: number | null;
+};
+
+export type Span = { from: number | null; to: number | null };
+
+export function attestationListStore(db: Db) {
+  const ofName = db.prepare<[number, string], PlacedAttestationRow>(
+    `${PLACED_ATTESTATIONS} WHERE a.trail_id = ? AND a.name = ? AND a.scope = 'trail' ORDER BY a.id DESC`,
+  );
+  // The artifact leads (the unary plus keeps the name's index out of it): it has few records, a name may have very many.
+  const ofArtifact = db.prepare<[string, number, string], PlacedAttestationRow>(
+    `${PLACED_ATTESTATIONS} WHERE +a.name = ? AND a.id IN (
+       SELECT b.attestation_id FROM artifacts r JOIN attestation_bindings b ON b.artifact_id = r.id WHERE r.flow_id = ? AND r.fingerprint = ?
+     ) ORDER BY a.id DESC`,
+  );
+  // A loose index scan: one look-up for each distinct name, however many records there are.
+  const names = db.prepare<[number, number], { name: string }>(
+    `WITH RECURSIVE n (name) AS (
+       SELECT min(name) FROM attestations WHERE organization_id = ?
+       UNION ALL
+       SELECT (SELECT min(name) FROM attestations WHERE organization_id = ? AND name > n.name) FROM n WHERE n.name IS NOT NULL
+     ) SELECT name FROM n WHERE name IS NOT NULL`,
+  );
+  const ofFlow = db.prepare<[number, number, number, number, number], PlacedAttestationRow>(
+    `${PLACED_ATTESTATIONS} WHERE a.flow_id = ? AND a.created_at >= ? AND a.created_at <= ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
+  );
+  const countOfFlow = db.prepare<[number, number, number], { n: number }>(
+    "SELECT count(*) AS n FROM attestations WHERE flow_id = ? AND created_at >= ? AND created_at <= ?",
+  );
+  const ofCommit = db.prepare<[number, string], PlacedAttestationRow>(
+    `${PLACED_ATTESTATIONS} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC`,
+  );
+  const referenced = db.prepare<[string], { one: 1 }>("SELECT 1 AS one FROM attestations WHERE evidence_digest = ? LIMIT 1");
+
+  const bounds = ({ from, to }: Span): [number, number] => [from ?? 0, to ?? Number.MAX_SAFE_INTEGER];
+
+  return {
+    /** At most `limit` records that fit every given filter. */
+    search(filter: AttestationFilter, limit: number): PlacedAttestationRow[] {
+      const parts = ["a.organization_id = ?"];
+      const values: (string | number)[] = [filter.organizationId];
+      const add = (sql: string, ...more: (string | number)[]): void => {
+        parts.push(sql);
+        values.push(...more);
+      };
+      if (filter.publicId !== null) add("a.public_id = ?", filter.publicId);
+      if (filter.before !== null) add("a.id < ?", filter.before);
+      if (filter.names !== null) add("a.name IN (SELECT value FROM json_each(?))", JSON.stringify(filter.names));
+      if (filter.flowIds !== null) add("a.flow_id IN (SELECT value FROM json_each(?))", JSON.stringify(filter.flowIds));
+      if (filter.types !== null) {
+        const list = JSON.stringify(filter.types);
+        add("(a.type IN (SELECT value FROM json_each(?)) OR a.overridden_type IN (SELECT value FROM json_each(?)))", list, list);
+      }
+      if (filter.isCompliant !== null) add("a.is_compliant = ?", filter.isCompliant ? 1 : 0);
+      if (filter.from !== null) add("a.created_at >= ?", filter.from);
+      if (filter.to !== null) add("a.created_at <= ?", filter.to);
+      return db
+        .prepare<(string | number)[], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${parts.join(" AND ")} ORDER BY a.id DESC LIMIT ?`)
+        .all(...values, limit);
+    },
+    /** Every name in use in an organization, in code point order. */
+    names: (organizationId: number): string[] => names.all(organizationId, organizationId).map((row) => row.name),
+    /** The history under a name on the trail itself. */
+    underTrail: (trailId: number, name: string): PlacedAttestationRow[] => ofName.all(trailId, name),
+    /** The history under a name on an artifact of a flow, in whatever trail it was reported. */
+    underArtifact: (flowId: number, fingerprint: string, name: string): PlacedAttestationRow[] =>
+      ofArtifact.all(name, flowId, fingerprint),
+    /** One page of a flow's records within a time span. */
+    ofFlow: (flowId: number, span: Span, limit: number, offset: number): PlacedAttestationRow[] => ofFlow.all(flowId, ...bounds(span), limit, offset),
+    countOfFlow: (flowId: number, span: Span): number => countOfFlow.get(flowId, ...bounds(span))?.n ?? 0,
+    /** All records about a commit. */
+    ofCommit: (organizationId: number, sha: string): PlacedAttestationRow[] => ofCommit.all(organizationId, sha),
+    /** Whether some record names a file of this content: then it must never be swept. */
+    isEvidenceReferenced: (digest: string): boolean => referenced.get(digest) !== undefined,
+  };
+}

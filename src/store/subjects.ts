@@ -1,0 +1,42 @@
+/** What policies are evaluated on: an artifact with its most recent record in every flow it was reported to (semantics 5.4). */
+import type { FlowFacts, Subject } from "../domain/policy/evaluate.ts";
+import type { artifactStore, PlacedArtifactRow } from "./artifacts.ts";
+import type { attestationStore } from "./attestations.ts";
+import type { flowStore } from "./flows.ts";
+
+export type SubjectParts = {
+  artifacts: ReturnType<typeof artifactStore>;
+  attestations: ReturnType<typeof attestationStore>;
+  flows: ReturnType<typeof flowStore>;
+};
+
+export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
+  /** The most recent record of each flow, flows in the order of their first report: the build flow comes first. */
+  function records(organizationId: number, fingerprint: string, flowId: number | null): PlacedArtifactRow[] {
+    const latest = new Map<number, PlacedArtifactRow>();
+    for (const row of artifacts.everywhere(organizationId, fingerprint))
+      if (flowId === null || row.flow_id === flowId) latest.set(row.flow_id, row);
+    return [...latest.values()];
+  }
+
+  function flowFacts(row: PlacedArtifactRow): FlowFacts {
+    return {
+      flowName: row.flow_name,
+      flowTags: flows.tags(row.flow_id),
+      artifactName: row.filename,
+      trail:
+        row.trail_id === null
+          ? null
+          : { name: row.trail_name ?? "", artifactState: row.state, candidates: attestations.policyCandidates(row.trail_id, row.id) },
+    };
+  }
+
+  return {
+    records,
+    /** The subject of these records; archived flows count like any other (decision 65). */
+    subject(fingerprint: string, rows: readonly PlacedArtifactRow[]): Subject {
+      const newest = rows.reduce<PlacedArtifactRow | null>((best, row) => (best === null || row.id > best.id ? row : best), null);
+      return { fingerprint, artifactName: newest?.filename ?? "", flows: rows.map(flowFacts) };
+    },
+  };
+}

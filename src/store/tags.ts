@@ -1,0 +1,41 @@
+/** Tags: key and value texts on a resource. Each kind of resource has a table of its own with the same shape. */
+import type { Db } from "./database.ts";
+
+export type Tags = Record<string, string>;
+/** Keys to set, and keys to remove. A key in both is set: removals come first. */
+export type TagChange = { set: Readonly<Record<string, string>>; remove: readonly string[] };
+/** One condition of a tag filter: the key alone, or with its exact value. */
+export type TagFilter = { key: string; value: string | null };
+
+/** The tag table of one kind. `table` and `owner` are names of schema.sql and become part of the statements. */
+export function tagTable(db: Db, table: "flow_tags", owner: "flow_id") {
+  const all = db.prepare<[number], { key: string; value: string }>(`SELECT key, value FROM ${table} WHERE ${owner} = ? ORDER BY key`);
+  const put = db.prepare(
+    `INSERT INTO ${table} (${owner}, key, value) VALUES (?, ?, ?) ON CONFLICT (${owner}, key) DO UPDATE SET value = excluded.value`,
+  );
+  const drop = db.prepare(`DELETE FROM ${table} WHERE ${owner} = ? AND key = ?`);
+  return {
+    /** All tags of a resource, in the order of their keys. */
+    of: (id: number): Tags => Object.fromEntries(all.all(id).map(({ key, value }) => [key, value])),
+    /** Sets (overwriting) and removes tags; removing an absent key is harmless (semantics 8.3). */
+    patch(id: number, { set, remove }: TagChange): void {
+      for (const key of remove) drop.run(id, key);
+      for (const [key, value] of Object.entries(set)) put.run(id, key, value);
+    },
+  };
+}
+
+/**
+ * SQL that is true when the resource `id` (an SQL expression) has every tag of the JSON list bound to `parameter`, whose
+ * items are `[key, value or null]` (semantics 13, row 75). One statement serves any number of filters.
+ */
+export const hasAllTags = (table: "flow_tags", owner: "flow_id", id: string, parameter: string): string =>
+  `NOT EXISTS (
+     SELECT 1 FROM json_each(${parameter}) AS wanted WHERE NOT EXISTS (
+       SELECT 1 FROM ${table} AS tag
+       WHERE tag.${owner} = ${id} AND tag.key = wanted.value ->> 0 AND (wanted.value ->> 1 IS NULL OR tag.value = wanted.value ->> 1)
+     )
+   )`;
+
+/** The list that `hasAllTags` reads. */
+export const tagFilterJson = (filters: readonly TagFilter[]): string => JSON.stringify(filters.map(({ key, value }) => [key, value]));

@@ -1,0 +1,126 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startServer } from "../given.ts";
+import type { Answer, TestServer } from "../given.ts";
+
+const test = suite("api/tags");
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+type At = { org: string; key: string };
+const patch = (at: At, kind: string, id: string, body: unknown): Promise<Answer> =>
+  server.call("PATCH", `/tags/${at.org}/${kind}/${id}`, { key: at.key, body });
+const tagsOf = async (at: At, flow: string): Promise<unknown> => (await server.call("GET", `/flows/${at.org}/${flow}`, { key: at.key })).body.tags;
+
+function answers(answer: Answer, status: number, body: unknown): void {
+  assert.equal(answer.body, body);
+  assert.is(answer.status, status);
+}
+
+async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
+  const rows = () => ["flow_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const before = rows();
+  answers(await call(), status, body);
+  assert.equal(rows(), before);
+}
+
+test("tags are set, overwritten and removed, and the next read shows it", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  assert.equal(await tagsOf(at, flow), {});
+  answers(await patch(at, "flow", flow, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }), 200, "OK");
+  assert.equal(await tagsOf(at, flow), { "managed-by": "terraform", team: "pay" });
+  answers(await patch(at, "flows", flow, { set_tags: { team: "shop", "a.b_c~d": "" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  assert.equal(await tagsOf(at, flow), { "a.b_c~d": "", team: "shop" });
+  answers(await patch(at, "flow", flow, { set_tags: null, remove_tags: ["team", "a.b_c~d"] }), 200, "OK");
+  assert.equal(await tagsOf(at, flow), {});
+});
+
+test("either list may be null or absent, and both: then nothing changes", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  for (const body of [{ set_tags: { k: "v" }, remove_tags: null }, {}, { set_tags: {} }, { remove_tags: [] }, { set_tags: null, remove_tags: null }])
+    answers(await patch(at, "flow", flow, body), 200, "OK");
+  assert.equal(await tagsOf(at, flow), { k: "v" });
+});
+
+test("a key that is removed and set in one call is set", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  await patch(at, "flow", flow, { set_tags: { k: "old" } });
+  answers(await patch(at, "flow", flow, { set_tags: { k: "new" }, remove_tags: ["k"] }), 200, "OK");
+  assert.equal(await tagsOf(at, flow), { k: "new" });
+});
+
+test("names that mean something to JavaScript are names like any other", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const set_tags = { constructor: "a", toString: "b", hasOwnProperty: "c" };
+  answers(await patch(at, "flow", flow, { set_tags }), 200, "OK");
+  assert.equal(await tagsOf(at, flow), set_tags);
+});
+
+test("keys and values that do not fit are all named", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+  const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$'`;
+  const cases: [unknown, Record<string, string>][] = [
+    [
+      { set_tags: { ok: "1", "-a": "1", "b c": "2", "": "3", "é": "4" } },
+      { "set_tags.-a": `${pattern} [input: -a]`, "set_tags.b c": `${pattern} [input: b c]`, "set_tags.": `${pattern} [input: ]`, "set_tags.é": `${pattern} [input: é]` },
+    ],
+    [{ set_tags: { a: 1, b: null } }, { "set_tags.a": "Input should be a valid string [input: 1]", "set_tags.b": "Input should be a valid string [input: null]" }],
+    [{ set_tags: ["a"] }, { set_tags: 'Input should be a valid object [input: ["a"]]' }],
+    [{ remove_tags: "a" }, { remove_tags: "Input should be a valid array [input: a]" }],
+    [{ remove_tags: [1] }, { "remove_tags.0": "Input should be a valid string [input: 1]" }],
+    [{ tags: {} }, { tags: "Extra inputs are not permitted [input: {}]" }],
+  ];
+  for (const [body, errors] of cases) await refuses(() => patch(at, "flow", flow, body), 400, refused(errors));
+  const own = '{"set_tags": {"__proto__": "x"}}';
+  await refuses(
+    () => server.call("PATCH", `/tags/${at.org}/flow/${flow}`, { key: at.key, raw: own, headers: { "Content-Type": "application/json" } }),
+    400,
+    refused({ "set_tags.__proto__": `${pattern} [input: __proto__]` }),
+  );
+});
+
+test("a resource that is not there is named in the words of its kind", async () => {
+  const at = server.given.org();
+  const text: [string[], string][] = [
+    [["flow", "flows"], `Flow named 'x' does not exist for organization '${at.org}'`],
+    [["env", "environment", "environments"], `Environment named 'x' does not exist for organization '${at.org}'`],
+    [["control", "controls"], `"Control 'x' does not exist in organization '${at.org}'"`],
+    [["repo", "repos"], `Repo 'x' not found in organization '${at.org}'`],
+  ];
+  for (const [kinds, message] of text)
+    for (const kind of kinds) await refuses(() => patch(at, kind, "x", { set_tags: { a: "b" }, remove_tags: [] }), 404, { message });
+});
+
+test("a kind that does not exist is refused with those that do", async () => {
+  const at = server.given.org();
+  for (const kind of ["trail", "FLOW", "constructor"])
+    await refuses(() => patch(at, kind, "x", {}), 400, {
+      message: "Input payload validation failed",
+      errors: {
+        resource_type:
+          `Input should be 'flow', 'flows', 'env', 'environment', 'environments', 'control', 'controls', 'repo' or 'repos' [input: ${kind}]`,
+      },
+    });
+});
+
+test("a flow is tagged by its old name too, and not any more once it is archived", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const renamed = `${flow}-new`;
+  await server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, body: { new_name: renamed } });
+  answers(await patch(at, "flow", flow, { set_tags: { a: "b" } }), 200, "OK");
+  assert.equal(await tagsOf(at, renamed), { a: "b" });
+  await server.call("PUT", `/flows/${at.org}/${renamed}/archive`, { key: at.key });
+  await refuses(() => patch(at, "flow", renamed, { set_tags: { a: "c" } }), 404, {
+    message: `Flow named '${renamed}' has been archived for organization '${at.org}'`,
+  });
+});
+
+test.run();

@@ -1,0 +1,69 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { judgeDecision } from "../../../src/domain/attestation/decision.ts";
+import { judgeGeneric } from "../../../src/domain/attestation/generic.ts";
+import { judgeJira } from "../../../src/domain/attestation/jira.ts";
+import type { Judgement } from "../../../src/domain/attestation/judgement.ts";
+import { judgeJunit } from "../../../src/domain/attestation/junit.ts";
+import { judgeOverride } from "../../../src/domain/attestation/override.ts";
+import { judgePullRequest } from "../../../src/domain/attestation/pull-request.ts";
+import { judgeSnyk } from "../../../src/domain/attestation/snyk.ts";
+import { judgeSonar } from "../../../src/domain/attestation/sonar.ts";
+
+const test = suite("judges");
+
+const junit = (...suites: [failures: number, errors: number, skipped: number][]): Judgement =>
+  judgeJunit({
+    junit_results: suites.map(([failures, errors, skipped], index) => ({ name: `s${index}`, failures, errors, skipped, total: 9, duration: 0.5 })),
+  });
+const snyk = (...results: [high: number, medium: number, low: number][]): Judgement =>
+  judgeSnyk({
+    snyk_results: {
+      schema_version: 1,
+      tool: { name: "Snyk", version: "1" },
+      results: results.map(([high_count, medium_count, low_count]) => ({ high_count, medium_count, low_count })),
+    },
+  });
+const sonar = (qualityGate?: { status: string; conditions: [] } | null): Judgement =>
+  judgeSonar({ sonar_results: { analysedAt: "", revision: "", project: { key: "k", url: "u" }, ...(qualityGate === undefined ? {} : { qualityGate }) } });
+const gate = (status: string): { status: string; conditions: [] } => ({ status, conditions: [] });
+const jira = (...exists: boolean[]): Judgement =>
+  judgeJira({ jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_url: "", issue_exists })) });
+const pull = { url: "https://h/1", state: "CLOSED", author: "", approvers: null, commits: [] };
+
+// Reasons are empty exactly for what is compliant.
+const table: [what: string, judgement: Judgement, reasons: string[]][] = [
+  ["generic as given: yes", judgeGeneric({ is_compliant: true }), []],
+  ["generic as given: no", judgeGeneric({ is_compliant: false }), ["Reported as not compliant"]],
+  ["junit: all passed, some skipped", junit([0, 0, 5], [0, 0, 0]), []],
+  ["junit: a failure", junit([0, 0, 0], [1, 0, 0]), ["Suite 's1' has 1 failure and 0 errors"]],
+  ["junit: errors", junit([0, 2, 0]), ["Suite 's0' has 0 failures and 2 errors"]],
+  ["junit: counts that would cancel out", junit([1, 0, 0], [-1, 0, 0]), ["Suite 's0' has 1 failure and 0 errors", "Suite 's1' has -1 failures and 0 errors"]],
+  ["junit: an empty list (decision 23)", junit(), ["No test suites were reported"]],
+  ["snyk: nothing found", snyk([0, 0, 0], [0, 0, 0]), []],
+  ["snyk: empty results pass (decision 22)", snyk(), []],
+  ["snyk: a low finding fails (decision 22)", snyk([0, 0, 0], [0, 0, 1]), ["Result 2 has 0 high, 0 medium and 1 low findings"]],
+  ["snyk: a medium finding fails", snyk([0, 1, 0]), ["Result 1 has 0 high, 1 medium and 0 low findings"]],
+  ["snyk: a high finding fails", snyk([1, 0, 0]), ["Result 1 has 1 high, 0 medium and 0 low findings"]],
+  ["sonar: OK (decision 24)", sonar(gate("OK")), []],
+  ["sonar: PASSED (decision 24)", sonar(gate("PASSED")), []],
+  ["sonar: ERROR", sonar(gate("ERROR")), ["The quality gate has status 'ERROR'"]],
+  ["sonar: spelling counts", sonar(gate("ok")), ["The quality gate has status 'ok'"]],
+  ["sonar: no gate (decision 24)", sonar(), ["The scan has no quality gate"]],
+  ["sonar: null gate (decision 24)", sonar(null), ["The scan has no quality gate"]],
+  ["jira: all exist", jira(true, true), []],
+  ["jira: one does not", jira(true, false), ["Jira issue 'AB-1' does not exist"]],
+  ["jira: no reference", jira(), ["No Jira issue is referenced"]],
+  ["pull request: none", judgePullRequest({ git_provider: "github", pull_requests: [] }), ["No pull request was found"]],
+  ["pull request: closed, unapproved, without author", judgePullRequest({ git_provider: "azure", pull_requests: [pull] }), []],
+  ["pull request: old form", judgePullRequest({ git_provider: "gitlab", pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }), []],
+  ["override to compliant", judgeOverride({ reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }), []],
+  ["override to failing", judgeOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }), ["Overridden as not compliant: too old"]],
+  ["decision: yes", judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: true } }), []],
+  ["decision: no", judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: false } }), ["The decision on control 'C1' is negative"]],
+];
+for (const [what, judgement, reasons] of table) {
+  test(what, () => assert.equal(judgement, { isCompliant: reasons.length === 0, reasons }));
+}
+
+test.run();

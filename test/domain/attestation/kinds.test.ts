@@ -1,0 +1,66 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import {
+  customLabel,
+  isFilterWord,
+  isOriginalType,
+  isTypeWord,
+  KINDS,
+  storedLabel,
+  TYPE_WORDS_TEXT,
+  typeWord,
+} from "../../../src/domain/attestation/kinds.ts";
+
+const test = suite("attestation kinds");
+
+test("the operations have the segments that clients post to", () => {
+  const segments = KINDS.map(({ segment }) => segment).sort();
+  assert.equal(segments, ["custom", "generic", "jira", "junit", "override", "pull_request", "snyk", "sonar", "system"]);
+});
+
+const words: [word: string, inTemplate: boolean, inFilter: boolean, inOverride: boolean][] = [
+  ["generic", true, true, true],
+  ["junit", true, true, true],
+  ["snyk", true, true, true],
+  ["pull_request", true, true, true],
+  ["jira", true, true, true],
+  ["sonar", true, true, true],
+  ["decision", true, true, true],
+  ["custom:coverage.v2", true, true, true],
+  ["*", true, false, false],
+  ["custom", false, false, true],
+  ["custom:", false, false, true],
+  ["custom:*", false, false, true],
+  ["custom:-x", false, false, true],
+  ["custom:a b", false, false, true],
+  ["system:decision", false, false, true],
+  ["system:*", false, false, true],
+  ["pull-request", false, false, false],
+  ["artifact", false, false, false],
+  ["override", false, false, false],
+  ["system", false, false, false],
+  ["Generic", false, false, false],
+  ["generic\n", false, false, false],
+  ["custom:a\n", false, false, true],
+  ["", false, false, false],
+];
+for (const [word, inTemplate, inFilter, inOverride] of words) {
+  test(`where ${JSON.stringify(word)} may stand`, () => {
+    assert.equal([isTypeWord(word), isFilterWord(word), isOriginalType(word)], [inTemplate, inFilter, inOverride]);
+  });
+}
+
+test("a decision is stored under another label than its word, and back", () => {
+  assert.is(storedLabel("decision"), "system:decision");
+  assert.is(typeWord("system:decision"), "decision");
+  for (const same of ["generic", "pull_request", customLabel("x")]) {
+    assert.is(storedLabel(same), same);
+    assert.is(typeWord(same), same);
+  }
+});
+
+test("refusals list every word", () => {
+  assert.is(TYPE_WORDS_TEXT, "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'");
+});
+
+test.run();

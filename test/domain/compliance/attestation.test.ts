@@ -1,0 +1,109 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { attestationStatuses, causesIn, typeFits } from "../../../src/domain/compliance/attestation.ts";
+import type { AttestationFact, AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
+
+const test = suite("status entries");
+
+const fact = (name: string, type: string, isCompliant = true, overriddenAttestationId: string | null = null): AttestationFact => ({
+  name,
+  type,
+  attestationId: `id-${name}`,
+  overriddenAttestationId,
+  isCompliant,
+});
+const complete = (name: string, type: string, is_compliant: boolean, unexpected: boolean): AttestationStatus => ({
+  attestation_name: name,
+  attestation_type: type,
+  attestation_id: `id-${name}`,
+  overridden_attestation_id: null,
+  status: "COMPLETE",
+  is_compliant,
+  unexpected,
+});
+const missing = (name: string, type: string): AttestationStatus => ({
+  attestation_name: name,
+  attestation_type: type,
+  attestation_id: null,
+  overridden_attestation_id: null,
+  status: "MISSING",
+  is_compliant: null,
+  unexpected: false,
+});
+
+const fits: [expected: string, reported: string, fits: boolean][] = [
+  ["snyk", "snyk", true],
+  ["snyk", "junit", false],
+  ["*", "junit", true],
+  ["*", "custom:x", true],
+  ["*", "system:decision", true],
+  ["decision", "system:decision", true],
+  ["decision", "decision", true],
+  ["decision", "system:*", true],
+  ["decision", "generic", false],
+  ["decision", "custom", false],
+  ["generic", "system:decision", false],
+  ["custom:x", "custom:x", true],
+  ["custom:x", "custom:y", false],
+  ["custom:x", "custom", true],
+  ["custom:x", "custom:*", true],
+  ["custom:x", "generic", false],
+  ["generic", "custom", false],
+];
+for (const [expected, reported, yes] of fits) {
+  test(`${expected} ${yes ? "takes" : "does not take"} ${reported}`, () => assert.is(typeFits(expected, reported), yes));
+}
+
+test("template order first, then the unexpected; a wrong type misses and is listed again (decision 2)", () => {
+  const expected = [
+    { name: "b", type: "snyk" },
+    { name: "a", type: "*" },
+    { name: "gone", type: "jira" },
+    { name: "wrong", type: "junit" },
+    { name: "ok", type: "decision" },
+  ];
+  const facts = [fact("z", "generic"), fact("wrong", "generic"), fact("ok", "system:decision"), fact("a", "sonar"), fact("b", "snyk", false)];
+  assert.equal(attestationStatuses(expected, facts), [
+    complete("b", "snyk", false, false),
+    complete("a", "sonar", true, false),
+    missing("gone", "jira"),
+    missing("wrong", "junit"),
+    complete("ok", "system:decision", true, false),
+    complete("z", "generic", true, true),
+    complete("wrong", "generic", true, true),
+  ]);
+});
+
+test("without a template everything is unexpected", () => {
+  assert.equal(attestationStatuses([], [fact("a", "snyk")]), [complete("a", "snyk", true, true)]);
+  assert.equal(attestationStatuses([], []), []);
+});
+
+test("an override shows both ids and the original's type (decision 53), and fills a slot never reported (decision 12)", () => {
+  const overridden = fact("a", "snyk", true, "over");
+  const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
+  assert.equal(attestationStatuses([{ name: "a", type: "snyk" }, { name: "b", type: "custom:x" }], [overridden, neverReported]), [
+    { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
+    { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
+  ]);
+});
+
+test("causes are named one by one", () => {
+  const entries = attestationStatuses(
+    [{ name: "bad", type: "snyk" }, { name: "gone", type: "*" }, { name: "wrong", type: "junit" }],
+    [fact("bad", "snyk", false), fact("wrong", "generic"), fact("extra", "jira", false), fact("over", "jira", false, "o"), fact("fine", "jira")],
+  );
+  assert.equal(causesIn(entries, "artifact 'app'"), {
+    failing: [
+      "Attestation 'bad' of artifact 'app' is not compliant",
+      "Attestation 'extra' of artifact 'app' is not compliant, and is not in the template",
+      "Attestation 'over' of artifact 'app' was overridden as not compliant, and is not in the template",
+    ],
+    missing: [
+      "Attestation 'gone' of artifact 'app' is missing; the template expects type '*'",
+      "Attestation 'wrong' of artifact 'app' was reported as 'generic'; the template expects type 'junit'",
+    ],
+  });
+});
+
+test.run();

@@ -1,0 +1,98 @@
+/** The rules of the house that a reviewer would forget: who may import whom, and that no test file is skipped silently. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { sourceFiles } from "./source.ts";
+
+const test = suite("rules/house");
+
+/** Area -> what of ours it may import. An area is a file of src/ or a folder in it; `*` allows everything. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  domain: [],
+  "errors.ts": [],
+  "assets.ts": [],
+  "yaml.ts": [],
+  "log.ts": ["config.ts"],
+  "config.ts": ["yaml.ts"],
+  store: ["domain", "errors.ts", "assets.ts"],
+  vault: ["domain", "errors.ts", "log.ts"],
+  workers: ["domain", "errors.ts", "log.ts", "vault"],
+  http: ["errors.ts", "log.ts", "domain/access.ts"],
+  api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
+  ui: ["http", "store", "domain", "errors.ts", "assets.ts"],
+  cli: ["*"],
+  "assay.ts": ["*"],
+  "serve.ts": ["*"],
+  "main.ts": ["*"],
+};
+
+/** Package -> the only areas that may use it. */
+const PACKAGES: Record<string, readonly string[]> = {
+  koa: ["http", "ui", "assay.ts"],
+  "@koa/router": ["http"],
+  "@koa/multer": ["http"],
+  "better-sqlite3": ["store", "workers"],
+  ajv: ["http", "workers"],
+  pino: ["log.ts"],
+};
+
+const areaOf = (path: string): string => path.replace(/^src\//, "").split("/")[0] as string;
+const packageOf = (name: string): string => name.split("/").slice(0, name.startsWith("@") ? 2 : 1).join("/");
+const files = sourceFiles("src");
+
+test("every file imports only what its place allows", () => {
+  const offences: string[] = [];
+  for (const file of files) {
+    const area = areaOf(file.path);
+    const allowed = MAY_IMPORT[area];
+    if (!allowed) {
+      offences.push(`${file.path}: src/${area} has no place in the house: add it to MAY_IMPORT and to src/README.md`);
+      continue;
+    }
+    for (const name of file.imports) {
+      if (name.startsWith("node:")) continue;
+      if (!name.startsWith("src/")) {
+        const users = PACKAGES[packageOf(name)];
+        if (users && !users.includes(area)) offences.push(`${file.path} imports ${name}: only ${users.join(", ")} may`);
+      } else if (areaOf(name) !== area && !allowed.includes("*")) {
+        const target = name.slice("src/".length);
+        if (!allowed.some((one) => target === one || target.startsWith(`${one}/`))) offences.push(`${file.path} imports ${name}`);
+      }
+    }
+  }
+  assert.equal(offences, []);
+});
+
+test("nothing in domain/ knows the clock, randomness, files or the network", () => {
+  const offences = files
+    .filter((file) => areaOf(file.path) === "domain")
+    .flatMap((file) => [
+      ...file.imports.filter((name) => name.startsWith("node:")).map((name) => `${file.path} imports ${name}`),
+      ...(file.text.match(/\b(Date\.now|new Date\(\)|Math\.random|process\.|fetch\()/g) ?? []).map((word) => `${file.path} uses ${word}`),
+    ]);
+  assert.equal(offences, []);
+});
+
+test("no file of src/ is longer than about 400 lines", () => {
+  assert.equal(files.filter((file) => file.text.split("\n").length > 430).map((file) => file.path), []);
+});
+
+test("no query selects all columns", () => {
+  assert.equal(files.filter((file) => /SELECT \*/i.test(file.text)).map((file) => file.path), []);
+});
+
+test("every test file runs the suites that it declares", () => {
+  const offences: string[] = [];
+  for (const file of sourceFiles("test").filter(({ path }) => path.endsWith(".test.ts"))) {
+    const suites = [...file.text.matchAll(/const (\w+) = suite(?:<[^>]*>)?\(/g)].map((match) => match[1]);
+    if (suites.length === 0) offences.push(`${file.path} declares no suite`);
+    for (const name of suites) if (!new RegExp(`\\b${name}\\.run\\(\\)`).test(file.text)) offences.push(`${file.path}: ${name}.run() is missing`);
+  }
+  assert.equal(offences, []);
+});
+
+test("no test waits by the clock", () => {
+  const sleeping = /setTimeout\(\s*(resolve|r|done)\b|timers\/promises/;
+  assert.equal(sourceFiles("test").filter(({ path, text }) => path.endsWith(".test.ts") && sleeping.test(text)).map(({ path }) => path), []);
+});
+
+test.run();

@@ -1,0 +1,115 @@
+/** What people forget, tested over all operations at once. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { TSchema } from "typebox";
+import { operations } from "../../src/api/index.ts";
+import { ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
+import { openApiDocument } from "../../src/http/openapi.ts";
+import { compareRoutes } from "../../src/http/route-order.ts";
+import { compile, validate } from "../../src/http/validate.ts";
+import { matchesGolden } from "./golden.ts";
+
+const test = suite("rules/operations");
+const all = [...operations].sort((a, b) => compareRoutes(a.path, b.path) || a.method.localeCompare(b.method));
+const bodySchema = (operation: (typeof all)[number]): TSchema | null => (operation.body.kind === "none" ? null : operation.body.schema);
+
+test("ids are unique and snake_case, and so are method and path together", () => {
+  assert.equal(all.filter(({ id }) => !/^[a-z][a-z0-9_]*$/.test(id)).map(({ id }) => id), []);
+  const repeated = (keys: string[]): string[] => keys.filter((key, index) => keys.indexOf(key) !== index);
+  assert.equal(repeated(all.map(({ id }) => id)), []);
+  assert.equal(repeated(all.map(({ method, path }) => `${method} ${path.replace(/\{\w+/g, "{")}`)), []);
+});
+
+test("every operation has a summary, a tag, a declared success and an example for each path parameter", () => {
+  for (const operation of all) {
+    const names = [...operation.path.matchAll(/\{(\w+)\*?\}/g)].map((match) => match[1] as string);
+    assert.ok(operation.summary.length > 5 && !operation.summary.endsWith("."), `${operation.id}: summary`);
+    assert.ok(operation.tag, `${operation.id}: tag`);
+    if (operation.status === "removed") continue;
+    assert.ok(operation.responses[200] ?? operation.responses[201], `${operation.id}: success`);
+    assert.equal(Object.keys(operation.params.properties).sort(), [...names].sort(), `${operation.id}: params`);
+    assert.equal(names.filter((name) => operation.example.params?.[name] === undefined), [], `${operation.id}: example`);
+  }
+});
+
+test("whatever changes something is audited, and reads are not", () => {
+  for (const operation of all) {
+    const changes = operation.method !== "GET" && operation.status !== "removed";
+    assert.is(operation.audit !== null, changes, `${operation.id}: audit`);
+    if (operation.audit !== null) assert.match(operation.audit, /^[a-z_]+\.[a-z_]+$/);
+  }
+});
+
+test("bodies and queries are closed, and examples fit them", () => {
+  for (const operation of all) {
+    assert.is((operation.query as { additionalProperties?: boolean }).additionalProperties, false, `${operation.id}: query`);
+    const schema = bodySchema(operation);
+    if (!schema) continue;
+    assert.is((schema as { additionalProperties?: boolean }).additionalProperties, false, `${operation.id}: body`);
+    assert.ok(operation.example.body !== undefined, `${operation.id}: example body`);
+    assert.is(validate(schema, structuredClone(operation.example.body), "plain", "body"), null, `${operation.id}: example body`);
+  }
+});
+
+test("no query parameter may be null: an empty text would become null", () => {
+  for (const operation of all) assert.not.match(JSON.stringify(operation.query), /"null"/, operation.id);
+});
+
+test("every schema compiles", () => {
+  for (const operation of all) {
+    compile(operation.params, "coercing");
+    compile(operation.query, "coercing");
+    const body = bodySchema(operation);
+    if (body) compile(body, "plain");
+    for (const { schema } of Object.values(operation.responses)) if (schema) compile(schema, "response");
+  }
+});
+
+test("a component name stands for one shape", () => {
+  const seen = new Map<string, string>();
+  const walk = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    const name = (value as Record<string, unknown>)["x-component"];
+    if (typeof name === "string") {
+      const text = JSON.stringify(value);
+      assert.is(seen.get(name) ?? text, text, `${name} has two shapes`);
+      seen.set(name, text);
+    }
+    Object.values(value).forEach(walk);
+  };
+  for (const operation of all) walk([operation.params, operation.query, bodySchema(operation), operation.responses]);
+  assert.ok(seen.size > 10);
+});
+
+const FACTS = { title: "Assay API", description: "-", serverUrl: "http://localhost/api/v2", license: { name: "Apache-2.0", identifier: "Apache-2.0" } };
+
+test("the OpenAPI document is the golden, and all its references resolve", () => {
+  const document = openApiDocument(operations, FACTS);
+  const text = JSON.stringify(document, null, 2);
+  const schemas = (document["components"] as { schemas: Record<string, unknown> }).schemas;
+  for (const match of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) assert.ok(match[1] && match[1] in schemas, match[1]);
+  assert.not.match(text, /x-component|x-repeated/);
+  matchesGolden("openapi.json", `${text}\n`);
+});
+
+test("the routes are the golden", () => {
+  matchesGolden("routes.txt", all.map(({ method, path, id, status }) => `${method.padEnd(6)} ${path}  ${id}${status ? `  ${status}` : ""}\n`).join(""));
+});
+
+test("the permission matrix is the golden", () => {
+  const columns = ["no key", "outsider", ...ROLES];
+  const rows = all.map((operation) => {
+    const cell = (column: string): boolean => {
+      const { permission } = operation;
+      if (permission === "public") return true;
+      if (column === "no key") return false;
+      if (!isOrgPermission(permission)) return true;
+      return column === "outsider" ? allows(permission, null, true) : allows(permission, column as (typeof ROLES)[number], false);
+    };
+    return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("")}`.trimEnd();
+  });
+  const head = `${"operation".padEnd(36)} ${"permission".padEnd(18)} ${columns.map((column) => column.padEnd(12)).join("")}`.trimEnd();
+  matchesGolden("permissions.txt", [head, ...rows, ""].join("\n"));
+});
+
+test.run();

@@ -1,0 +1,23 @@
+/** The source files of a folder, with the modules that each imports. */
+import { readFileSync, readdirSync } from "node:fs";
+import { dirname, join, normalize, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+export type SourceFile = { path: string; text: string; imports: string[] };
+
+export function sourceFiles(folder: string): SourceFile[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"))
+    .map((name) => {
+      const path = join(folder, name);
+      const text = readFileSync(join(ROOT, path), "utf8");
+      const specifiers = [...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom "([^"]+)";/gms), ...text.matchAll(/^import "([^"]+)";/gm)];
+      const imports = specifiers.map((match) => {
+        const name = match[1] as string;
+        return name.startsWith(".") ? relative(".", normalize(join(dirname(path), name))) : name;
+      });
+      return { path, text, imports };
+    });
+}

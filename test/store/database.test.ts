@@ -1,0 +1,89 @@
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { loadAddon } from "../../src/store/addon.ts";
+import { NewerDatabaseError, applyMigrations, openDatabase, openMemory, schemaVersion } from "../../src/store/database.ts";
+import { DataDirectoryInUseError, lockDirectory } from "../../src/store/lock.ts";
+
+const test = suite("store/database");
+const NOW = 1_700_000_000;
+
+function inDirectory(body: (directory: string) => void): void {
+  const directory = mkdtempSync(join(tmpdir(), "assay-db-"));
+  try {
+    body(directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+test("a fresh database is durable, checked and of the present version", () => {
+  inDirectory((directory) => {
+    const db = openDatabase(directory, NOW);
+    assert.is(db.pragma("journal_mode", { simple: true }), "wal");
+    assert.is(db.pragma("synchronous", { simple: true }), 2, "FULL");
+    assert.is(db.pragma("foreign_keys", { simple: true }), 1);
+    assert.is(db.pragma("user_version", { simple: true }), schemaVersion());
+    db.close();
+    assert.is(readFileSync(join(directory, "assay.db")).readUInt32BE(60), schemaVersion(), "the header tells the version");
+    const again = openDatabase(directory, NOW);
+    again.close();
+    assert.equal(readdirSync(directory).filter((name) => name === "backups"), [], "no copy without a migration");
+  });
+});
+
+test("a newer database is refused untouched, naming both versions", () => {
+  inDirectory((directory) => {
+    const file = join(directory, "assay.db");
+    openDatabase(directory, NOW).close();
+    const bytes = readFileSync(file);
+    bytes.writeUInt32BE(99, 60);
+    writeFileSync(file, bytes);
+    assert.throws(
+      () => openDatabase(directory, NOW),
+      (error: Error) => error instanceof NewerDatabaseError && /version 99/.test(error.message) && error.message.includes(`up to ${schemaVersion()}`),
+    );
+    assert.equal(readFileSync(file), bytes);
+    assert.equal(readdirSync(directory), ["assay.db"], "not even a WAL file appeared");
+  });
+});
+
+test("files that are not ours are refused", () => {
+  inDirectory((directory) => {
+    writeFileSync(join(directory, "assay.db"), "x".repeat(200));
+    assert.throws(() => openDatabase(directory, NOW), /is not a database of Assay: it is no SQLite database/);
+  });
+  inDirectory((directory) => {
+    const other = new Database(join(directory, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
+    other.exec("CREATE TABLE theirs (id INTEGER)");
+    other.close();
+    assert.throws(() => openDatabase(directory, NOW), /it has tables but no schema version/);
+  });
+});
+
+test("migrations are all or nothing", () => {
+  const db = openMemory();
+  const version = db.pragma("user_version", { simple: true });
+  const broken = [
+    { version: 2, name: "0002-fine.sql", sql: "CREATE TABLE fine (id INTEGER) STRICT" },
+    { version: 3, name: "0003-broken.sql", sql: "CREATE TABLE broken (id NOTYPE) STRICT" },
+  ];
+  assert.throws(() => applyMigrations(db, broken), /unknown datatype/);
+  assert.is(db.pragma("user_version", { simple: true }), version);
+  assert.is(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'fine'").pluck().get(), 0);
+});
+
+test("one process per data directory", () => {
+  inDirectory((directory) => {
+    const lock = lockDirectory(directory);
+    // A second connection stands for a second process: SQLite keeps them apart alike.
+    assert.throws(() => lockDirectory(directory), (error: Error) => error instanceof DataDirectoryInUseError && error.message.includes(directory));
+    lock.release();
+    lockDirectory(directory).release();
+  });
+});
+
+test.run();

@@ -1,0 +1,40 @@
+// The thread of pool.test.ts: each kind of task is one way in which a task can go.
+import { serveTasks } from "../../src/workers/task.ts";
+
+export type Input = {
+  kind: "echo" | "transfer" | "throw" | "throw-text" | "reject" | "unsendable" | "hold" | "loop" | "exit" | "crash" | "exhaust";
+  value?: unknown;
+  /** For "hold": [0] is set when the task runs, and it runs until [1] is set. */
+  flags?: Int32Array;
+};
+
+serveTasks<Input, unknown>(async ({ kind, value, flags }, transfer) => {
+  if (kind === "echo") return value;
+  if (kind === "transfer") {
+    const bytes = value as Uint8Array<ArrayBuffer>;
+    bytes.fill(7);
+    transfer.push(bytes.buffer);
+    return bytes;
+  }
+  if (kind === "throw") throw new RangeError("too far");
+  if (kind === "throw-text") throw "just text";
+  if (kind === "reject") return Promise.reject(new TypeError("not that type"));
+  if (kind === "unsendable") return () => {};
+  if (kind === "exit") process.exit(3);
+  if (kind === "crash") {
+    setImmediate(() => {
+      throw new Error("outside of the task");
+    });
+    return new Promise(() => {});
+  }
+  if (kind === "exhaust") {
+    const kept: number[][] = [];
+    for (;;) kept.push(new Array(100_000).fill(0).map((_, index) => index + kept.length));
+  }
+  if (flags !== undefined) {
+    Atomics.store(flags, 0, 1);
+    Atomics.wait(flags, 1, 0);
+    return value;
+  }
+  for (;;);
+});
