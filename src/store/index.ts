@@ -35,8 +35,8 @@ export function openStore(db: Db, sources: Sources) {
     artifacts,
     attestations,
     attestationLists: attestationListStore(db),
-    subjects: subjectStore({ artifacts, attestations, flows }),
     evaluation: evaluationStore(db, { artifacts, attestations, templates, flows }),
+    subjects: subjectStore({ artifacts, attestations, flows }),
     audit: auditStore(db, sources),
     policies: policyStore(db, sources),
   };

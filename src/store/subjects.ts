@@ -33,10 +33,14 @@ export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
 
   return {
     records,
-    /** The subject of these records; archived flows count like any other (decision 65). */
-    subject(fingerprint: string, rows: readonly PlacedArtifactRow[]): Subject {
-      const newest = rows.reduce<PlacedArtifactRow | null>((best, row) => (best === null || row.id > best.id ? row : best), null);
-      return { fingerprint, artifactName: newest?.filename ?? "", flows: rows.map(flowFacts) };
-    },
+    /**
+     * The subject of these records; archived flows count like any other (decision 65). `artifactName` is the name under which
+     * the artifact runs; without it each flow's own name of the artifact stands in.
+     */
+    subject: (fingerprint: string, rows: readonly PlacedArtifactRow[], artifactName = ""): Subject => ({
+      fingerprint,
+      artifactName,
+      flows: rows.map(flowFacts),
+    }),
   };
 }

@@ -51,13 +51,14 @@ test("nobody is told before the commit", async () => {
 
 test("when the batch is lost, everybody in it is told to try again and nothing is stored", async () => {
   const { db, writer, add, all } = given();
+  const neighbour = writer.run(add(1));
   const lost = writer.run(() => {
     add(2)();
     // What SQLite does by itself after a full disk.
     db.exec("ROLLBACK");
     throw Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
   });
-  const results = await Promise.allSettled([writer.run(add(1)), lost]);
+  const results = await Promise.allSettled([neighbour, lost]);
   for (const result of results) {
     assert.is(result.status, "rejected");
     assert.is((result as PromiseRejectedResult).reason.code, "unavailable");

@@ -43,7 +43,10 @@ function givenReader(root = givenRoot()) {
 }
 
 /** For the tests that do not end its thread, because starting one takes longer than most of them. */
-const shared = givenReader();
+let shared: ReturnType<typeof givenReader>;
+test.before(() => {
+  shared = givenReader();
+});
 test.after(async () => {
   await shared.reader.close();
   removeRoots();

@@ -13,7 +13,7 @@ import { badRequest, notFound } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
-import type { ArtifactRow } from "../../store/artifacts.ts";
+import type { ArtifactInTrailRow } from "../../store/artifacts.ts";
 import type { FlowRow } from "../../store/flows.ts";
 import type { TrailRow } from "../../store/trails.ts";
 import { operation } from "../kit.ts";
@@ -119,7 +119,7 @@ type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_c
  * To what the report belongs (semantics 3.2).
  * @throws AppError 404 for a fingerprint that the trail does not hold, 400 for a target that nothing identifies (messages 5).
  */
-function bind(context: Context, flow: FlowRow, trail: { id: number; name: string }, common: CommonFields): { binding: Bound; artifacts: ArtifactRow[] } {
+function bind(context: Context, flow: FlowRow, trail: { id: number; name: string }, common: CommonFields): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
   const artifacts = context.store.artifacts.inTrail(trail.id);
   const binding = bindAttestation({
     attestationName: common.attestation_name,
@@ -210,7 +210,7 @@ function record<P extends Record<string, TSchema>>(context: Context, kind: Kind<
     template_reference_name: name,
     ...(target === null ? {} : { target_artifact: target }),
     ...(common.artifact_fingerprint ? { artifact_fingerprint: common.artifact_fingerprint } : {}),
-    ...(bound[0] ? { artifact_id: bound[0].public_id, artifact_name: bound[0].filename } : {}),
+    ...(bound[0] ? { artifact_id: bound[0].public_id, artifact_name: store.artifacts.get(bound[0].id).filename } : {}),
     // true on a repeat, null on the first report of a name (semantics 3.5).
     is_reattestation: previous ? true : null,
     git_commit_info: commit,

@@ -32,15 +32,12 @@ export function renderDiagnostics(diagnostics: readonly Diagnostic[]): string {
   return shownOnes.join("; ");
 }
 
-/** The longest part of a user's text that is repeated in a problem, in characters. */
-const EXCERPT_LENGTH = 80;
-
-/** A user's text made fit for the middle of a message: on one line, well-formed Unicode, at most 80 characters. */
-export function excerpt(text: string): string {
-  const start = oneLine(text.slice(0, 2 * EXCERPT_LENGTH));
+/** A user's text made fit for the middle of a message: on one line, well-formed Unicode, at most `limit` characters and dots after them. */
+export function excerpt(text: string, limit = 80): string {
+  const start = oneLine(text.slice(0, 2 * limit));
   const characters = Array.from(start);
-  if (text.length <= 2 * EXCERPT_LENGTH && characters.length <= EXCERPT_LENGTH) return start;
-  return `${characters.slice(0, EXCERPT_LENGTH).join("")}...`;
+  if (text.length <= 2 * limit && characters.length <= limit) return start;
+  return `${characters.slice(0, limit).join("")}...`;
 }
 
 function oneLine(text: string): string {

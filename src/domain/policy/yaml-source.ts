@@ -4,7 +4,7 @@
  * do neither, before anything is composed.
  */
 import { Composer, isAlias, isNode, Lexer, Parser, visit } from "yaml";
-import type { Alias, Document, Node, Scalar } from "yaml";
+import type { Alias, CST, Document, Node, Scalar } from "yaml";
 import type { Diagnostic } from "./diagnostics.ts";
 import { excerpt, MAX_DIAGNOSTICS } from "./diagnostics.ts";
 
@@ -92,7 +92,7 @@ function compose(body: string, report: (offset: number, problem: string) => void
   let document: Document.Parsed | null = null;
   let tokens = 0;
   let blanks = 0;
-  function* parse(): Generator<import("yaml").CST.Token> {
+  function* parse(): Generator<CST.Token> {
     for (const lexeme of new Lexer().lex(body)) {
       if (/^[\s#]/.test(lexeme)) blanks += 1;
       else tokens += 1;
@@ -115,9 +115,9 @@ function compose(body: string, report: (offset: number, problem: string) => void
   return document === null ? null : { documents, document };
 }
 
-/** The library's sentences, in one line and in our voice. */
+/** The library's sentences, in one line and in our voice. They may repeat a token of the file, which may be long. */
 function syntaxProblem(message: string): string {
-  return excerpt(message.charAt(0).toLowerCase() + message.slice(1));
+  return excerpt(message.charAt(0).toLowerCase() + message.slice(1), 200);
 }
 
 /**
@@ -187,24 +187,19 @@ function aliasTargets(document: Document.Parsed, missing: (alias: Alias) => void
 
 /**
  * Folding and indentation only change white space, so the n-th other character of the value is the n-th
- * one of the source. Escapes break that: from the first one on, the start of the scalar has to do.
+ * one of the source. Escapes break that: after the first one the texts differ, and the start has to do.
  */
 function offsetInside(body: string, scalar: Scalar, index: number): number {
   const [start, end] = scalar.range ?? [0, 0];
   const value = String(scalar.value);
   let at = start;
-  let escape: string | null = null;
-  if (scalar.type === "QUOTE_DOUBLE" || scalar.type === "QUOTE_SINGLE") {
-    at += 1;
-    escape = scalar.type === "QUOTE_DOUBLE" ? "\\" : "''";
-  } else if (scalar.type === "BLOCK_LITERAL" || scalar.type === "BLOCK_FOLDED") {
-    at = body.indexOf("\n", start) + 1;
-  }
+  if (scalar.type === "QUOTE_DOUBLE" || scalar.type === "QUOTE_SINGLE") at += 1;
+  if (scalar.type === "BLOCK_LITERAL" || scalar.type === "BLOCK_FOLDED") at = body.indexOf("\n", start) + 1;
   let last = at;
   for (let i = 0; i <= index && i < value.length; i += 1) {
     if (isSpace(value[i])) continue;
     while (at < end && isSpace(body[at])) at += 1;
-    if (at >= end || (escape !== null && body.startsWith(escape, at)) || body[at] !== value[i]) return start;
+    if (at >= end || body[at] !== value[i]) return start;
     if (i === index) return at;
     at += 1;
     last = at;
