@@ -56,17 +56,20 @@ const COLUMNS = [
 const PLACED = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 
-/** What the verdict on a trail needs to know of its artifacts: not the reporters' own data, which may be long. */
-export type ArtifactVerdictRow = Pick<ArtifactRow, "id" | "public_id" | "fingerprint" | "reference_name" | "state" | "attestations_json" | "reasons_json">;
+/** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
+export type ArtifactInTrailRow = Pick<
+  ArtifactRow,
+  "id" | "public_id" | "fingerprint" | "reference_name" | "git_commit" | "state" | "attestations_json" | "reasons_json"
+>;
 
 /** Above every text that begins with a hex prefix: the upper bound of an index range. */
 export const afterPrefix = (prefix: string): string => `${prefix}g`;
 
 export function artifactStore(db: Db, { newId }: Sources) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
-  const inTrail = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? ORDER BY id`);
-  const verdictsInTrail = db.prepare<[number], ArtifactVerdictRow>(
-    "SELECT id, public_id, fingerprint, reference_name, state, attestations_json, reasons_json FROM artifacts WHERE trail_id = ? ORDER BY id",
+  const inTrail = db.prepare<[number], ArtifactInTrailRow>(
+    `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json
+     FROM artifacts WHERE trail_id = ? ORDER BY id`,
   );
   const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
     `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
@@ -120,9 +123,7 @@ export function artifactStore(db: Db, { newId }: Sources) {
       return row;
     },
     /** All records of a trail, oldest first. */
-    inTrail: (trailId: number): ArtifactRow[] => inTrail.all(trailId),
-    /** The same records, with their verdicts and little else. */
-    verdictsInTrail: (trailId: number): ArtifactVerdictRow[] => verdictsInTrail.all(trailId),
+    inTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
     /** The record that a report of this fingerprint and reference name would update; null when it would be a new one. */
     find(at: { flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null }): ArtifactRow | null {
       const row = at.trailId === null ? sameLegacy.get(at.flowId, at.fingerprint) : sameInTrail.get(at.trailId, at.fingerprint, at.referenceName ?? "");

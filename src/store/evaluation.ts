@@ -35,7 +35,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
       const trail = subject.get(trailId);
       if (!trail) throw new Error(`trail ${trailId} is gone`);
       const facts = attestations.facts(trailId);
-      const rows = artifacts.verdictsInTrail(trailId);
+      const rows = artifacts.inTrail(trailId);
       const result = evaluateTrail({
         template: templates.parsed(trail.template_id),
         flowTemplateId: trail.template_public_id,
