@@ -132,18 +132,24 @@ function openRequest(url: string, key: string, body: string) {
 
 const FLOW = JSON.stringify({ name: "late", description: "", template: ["artifact"] });
 
-server("SIGTERM lets a running request end, and takes no new one", () =>
+server("SIGTERM lets a running request end, takes no new one, and does not wait for connections that are only kept open", () =>
   inDirectory(async (data) => {
     const key = await init(data);
     const running = await start(serve(data));
+    const unused = connect(Number(new URL(running.url).port), "127.0.0.1");
+    const unusedClosed = new Promise((resolve) => unused.on("close", resolve).on("error", () => undefined));
+    await new Promise((resolve) => unused.on("connect", resolve));
     const request = openRequest(running.url, key, FLOW);
     await request.continues;
     request.socket.write(FLOW.slice(0, 10));
     process.kill(running.pid, "SIGTERM");
     await running.wrote(/"msg":"stopping"/);
+    await unusedClosed;
     await fetch(`${running.url}/ready`).then(() => assert.unreachable("it still takes connections"), () => undefined);
     request.socket.write(FLOW.slice(10));
-    assert.match(await request.answer, /HTTP\/1\.1 201 Created\r\n/);
+    const answer = await request.answer;
+    assert.match(answer, /HTTP\/1\.1 201 Created\r\n/);
+    assert.match(answer, /\r\nConnection: close\r\n/);
     assert.equal(await running.exited, { code: 0, signal: null }, running.output());
     assertClean(data);
     const again = await start(serve(data));
@@ -181,11 +187,12 @@ withCurl("the block that assay dev prints records an attestation when it is past
     const data = join(directory, "data");
     const running = await start(["dev", "--data", data, "--listen", "127.0.0.1:0"]);
     const block = /^export KOSLI_HOST=.*^rm -r "\$work"$/ms.exec(await running.wrote(/^rm -r /m))?.[0] ?? "";
-    for (const word of ["created", "updated"]) {
+    for (const round of ["first", "second"]) {
       const shell = spawnSync("/bin/sh", ["-eu"], { input: `${block}\n`, encoding: "utf8", env: { PATH: process.env["PATH"] ?? "", TMPDIR: directory } });
       assert.equal([shell.status, shell.stderr], [0, ""], `${shell.stderr}\n${running.output()}`);
       const answers = shell.stdout.trim().split("\n").map((line) => JSON.parse(line));
-      assert.is(answers.length, 5, `${word}: ${shell.stdout}`);
+      assert.is(answers.length, 5, `${round}: ${shell.stdout}`);
+      assert.equal(answers.slice(0, 4), ["OK", "OK", "OK", "OK"]);
       const verdict = answers[4];
       assert.equal([verdict.compliant, verdict.scope, verdict.flows[0].flow, verdict.flows[0].trail], [true, "flow", "first-flow", "build-1"]);
       assert.equal(verdict.compliance_status.attestations_statuses.map((status: Record<string, unknown>) => [status["attestation_name"], status["status"], status["is_compliant"], status["unexpected"]]), [

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { keyDigest } from "../../src/store/api-keys.ts";
+import { lockDirectory } from "../../src/store/lock.ts";
 import { auditOf, cli, countRows, inDirectory, look } from "./in-process.ts";
 
 const test = suite("cli/init");
@@ -55,6 +56,16 @@ test("a second time it refuses and changes nothing", () =>
       });
     }
     assert.equal(countRows(data), before);
+  }));
+
+test("the schema is not made while another process has the directory", () =>
+  inDirectory(async (data) => {
+    const lock = lockDirectory(data);
+    const refused = await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    assert.equal([refused.code, refused.out], [4, ""]);
+    assert.match(refused.err, `assay: the data directory ${data} is in use by another Assay process`);
+    lock.release();
+    assert.is((await cli(["init", "--data", data, "--org", "acme", "--user", "ops"])).code, 0);
   }));
 
 test("all mistakes are told at once, and no directory is made", () =>
