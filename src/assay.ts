@@ -1,12 +1,12 @@
 /**
- * The composition root: directory lock -> database -> stores -> vault -> app -> listening, and the way back in the opposite
- * order. The packaged program, the command line and the tests put the server together here and nowhere else.
+ * The composition root: how opened parts become an application that listens. The packaged program (serve.ts opens the parts
+ * and closes them), the command line and the tests put the server together here and nowhere else.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
@@ -56,13 +56,7 @@ export function createApp(parts: Parts): Koa {
   const { store, writer, sources, logger } = parts;
   const urls = urlsFor(parts.baseUrl);
   let document: unknown = null;
-  const openApi = (): unknown =>
-    (document ??= openApiDocument(operations, {
-      title: "Assay API",
-      description: DESCRIPTION,
-      serverUrl: urls.apiRoot,
-      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
-    }));
+  const openApi = (): unknown => (document ??= apiDocument(parts.baseUrl));
   const house: House<Context, OrgMembership> = {
     operations,
     limits: parts.limits,
@@ -107,6 +101,15 @@ export function createApp(parts: Parts): Koa {
   return app;
 }
 
+/** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */
+export const apiDocument = (baseUrl: string): unknown =>
+  openApiDocument(operations, {
+    title: "Assay API",
+    description: DESCRIPTION,
+    serverUrl: urlsFor(baseUrl).apiRoot,
+    license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+  });
+
 const DESCRIPTION =
   "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it. " +
   "Send an API key as bearer token, or as user name of HTTP basic authentication.";
@@ -146,8 +149,12 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
-/** Binds the app. @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had. */
-export async function listen(app: Koa, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
+/**
+ * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
+ * something that passes requests on.
+ * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had.
+ */
+export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
   const handler = app.callback();
   const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handler);
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
