@@ -265,7 +265,7 @@ test("refusals name the field, and leave nothing behind", async () => {
     [{ external_urls: { sbom: { href: "x", fingerprint: "no-hex" } } }, { "external_urls.sbom.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: no-hex]" }],
     [{ annotations: { k: 1 } }, { "annotations.k": "Input should be a valid string [input: 1]" }],
     [{ colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
-    [{ trail_name: "t", repo_info: { id: "1", name: "n", url: "nowhere" } }, { "repo_info.url": "Input should be a URL with scheme and host [input: nowhere]" }],
+    [{ trail_name: "t", repo_info: { id: "1", name: "n", url: "nowhere" } }, { "repo_info.url": "Input should be a valid URL with scheme and host [input: nowhere]" }],
   ];
   for (const [fields, errors] of cases) {
     const answer = await post(at, minimal(fields));

@@ -235,7 +235,7 @@ test("refusals name the field, and leave nothing behind", async () => {
     [{ name: "t", user_data: "text" }, { user_data: "Input should be a valid object or array [input: text]" }],
     [{ name: "t", git_commit_info: {} }, { "git_commit_info.sha1": "Field required" }],
     [{ name: "t", external_urls: { x: { href: "https://x", fingerprint: "zz" } } }, { "external_urls.x.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: zz]" }],
-    [{ name: "t", repo_info: { name: "n", id: "1", url: "no-url" } }, { "repo_info.url": "Input should be a URL with scheme and host [input: no-url]" }],
+    [{ name: "t", repo_info: { name: "n", id: "1", url: "no-url" } }, { "repo_info.url": "Input should be a valid URL with scheme and host [input: no-url]" }],
     [{ name: "t", repo_info: { name: "n" } }, { "repo_info.url": "Field required" }],
   ];
   for (const [json, errors] of cases) {
