@@ -1,12 +1,12 @@
 /**
- * The composition root: directory lock -> database -> stores -> vault -> app -> listening, and the way back in the opposite
- * order. The packaged program, the command line and the tests put the server together here and nowhere else.
+ * The composition root: how opened parts become an application that listens. The packaged program (serve.ts opens the parts
+ * and closes them), the command line and the tests put the server together here and nowhere else.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { Server } from "node:http";
+import type { RequestListener, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
@@ -56,13 +56,7 @@ export function createApp(parts: Parts): Koa {
   const { store, writer, sources, logger } = parts;
   const urls = urlsFor(parts.baseUrl);
   let document: unknown = null;
-  const openApi = (): unknown =>
-    (document ??= openApiDocument(operations, {
-      title: "Assay API",
-      description: DESCRIPTION,
-      serverUrl: urls.apiRoot,
-      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
-    }));
+  const openApi = (): unknown => (document ??= apiDocument(parts.baseUrl));
   const house: House<Context, OrgMembership> = {
     operations,
     limits: parts.limits,
@@ -107,6 +101,15 @@ export function createApp(parts: Parts): Koa {
   return app;
 }
 
+/** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */
+export const apiDocument = (baseUrl: string): unknown =>
+  openApiDocument(operations, {
+    title: "Assay API",
+    description: DESCRIPTION,
+    serverUrl: urlsFor(baseUrl).apiRoot,
+    license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+  });
+
 const DESCRIPTION =
   "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it. " +
   "Send an API key as bearer token, or as user name of HTTP basic authentication.";
@@ -146,12 +149,32 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
-/** Binds the app. @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had. */
-export async function listen(app: Koa, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
+/** What a stop must know of a server: its connections, and the answers that are not finished. */
+type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: boolean };
+const trafficOf = new WeakMap<Server, Traffic>();
+
+/**
+ * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
+ * something that passes requests on.
+ * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had.
+ */
+export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
   const handler = app.callback();
-  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handler);
+  const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
+  const handle: RequestListener = (request, response) => {
+    traffic.answers.add(response);
+    response.once("close", () => traffic.answers.delete(response));
+    if (traffic.stopping) response.setHeader("Connection", "close");
+    handler(request, response);
+  };
+  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handle);
+  trafficOf.set(server, traffic);
+  server.on("connection", (socket: Socket) => {
+    traffic.sockets.add(socket);
+    socket.once("close", () => traffic.sockets.delete(socket));
+  });
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
-  server.on("checkContinue", handler);
+  server.on("checkContinue", handle);
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
@@ -161,9 +184,23 @@ export async function listen(app: Koa, address: { host: string; port: number }, 
   return { server, url: `http://${host}:${bound.port}` };
 }
 
-/** Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. */
+/**
+ * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections
+ * that clients only keep open, for a next request or for a first one, delay nothing.
+ */
 export async function unlisten(server: Server, patience: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const traffic = trafficOf.get(server);
+  if (traffic) {
+    traffic.stopping = true;
+    for (const answer of traffic.answers) {
+      if (!answer.headersSent) answer.setHeader("Connection", "close");
+      // Its head promised to keep the connection; by the next turn it is an idle one.
+      else answer.once("close", () => setImmediate(() => server.closeIdleConnections()));
+    }
+    // Node takes a connection for busy until its first request came.
+    for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();
+  }
   server.closeIdleConnections();
   const timer = setTimeout(() => server.closeAllConnections(), patience * 1000);
   await closed;

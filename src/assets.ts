@@ -38,7 +38,7 @@ const SOURCES: readonly Source[] = [
   {
     key: "swagger-ui/",
     from: "node_modules/swagger-ui-dist",
-    accept: /^(swagger-ui\.css|swagger-ui-bundle\.js|swagger-ui-standalone-preset\.js|favicon-\d+x\d+\.png|LICENSE|NOTICE)$/,
+    accept: /^(swagger-ui\.css|swagger-ui-bundle\.js|LICENSE|NOTICE)$/,
   },
   { key: ADDON_ASSET, from: `node_modules/better-sqlite3/prebuilds/${process.platform}-${process.arch}.node`, accept: null },
 ];

@@ -1,52 +1,55 @@
-// Enough of a server to build and test the executable: one database, GET /ready, `version`.
+/**
+ * The program: the commands of cli/ over the real process. Everything a process has (streams, environment, signals, exit) is
+ * touched here and nowhere else.
+ */
+import { COMMANDS } from "./cli/commands.ts";
+import { runCli } from "./cli/frame.ts";
+import type { Io } from "./cli/frame.ts";
 
-import Database from "better-sqlite3";
-import Koa from "koa";
-import { mkdirSync } from "node:fs";
-import type { AddressInfo } from "node:net";
-import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { buildInfo } from "./assets.ts";
-import { loadAddon } from "./store/addon.ts";
+// Whatever the program writes (database, evidence, backups, keys) is nobody else's business.
+process.umask(0o077);
 
-function openDatabase(file: string, dataDirectory: string | null): Database.Database {
-  return new Database(file, { nativeBinding: loadAddon(dataDirectory) as unknown as string });
-}
+// A reader that goes away (`assay openapi | head`) is no failure, and no reason for a server to end. What else goes wrong with
+// the streams could not be told anywhere.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 
-function version(): void {
-  const { version, commit } = buildInfo();
-  const sqlite = openDatabase(":memory:", null).prepare("SELECT sqlite_version()").pluck().get();
-  console.log(`assay ${version}\ncommit ${commit ?? "unknown"}\nnode ${process.version}\nsqlite ${sqlite}`);
-}
+/** Exit codes of a process that a signal ended, as shells count them. */
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
-function serve(data: string, listen: string): void {
-  mkdirSync(data, { recursive: true, mode: 0o700 });
-  const database = openDatabase(join(data, "assay.db"), data);
-  database.exec("PRAGMA journal_mode = WAL");
-  const app = new Koa();
-  app.use((context) => {
-    if (context.path === "/ready") context.body = { ready: database.prepare("SELECT 1").pluck().get() === 1 };
-  });
-  const [host, port] = [listen.slice(0, listen.lastIndexOf(":")), Number(listen.slice(listen.lastIndexOf(":") + 1))];
-  const server = app.listen(port, host, () => {
-    console.log(`listening on http://${host}:${(server.address() as AddressInfo).port}`);
-  });
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.once(signal, () => {
-      server.close(() => database.close());
-      server.closeAllConnections();
-    });
-  }
-}
+const io: Io = {
+  stdout: (text) => void process.stdout.write(text),
+  stderr: (text) => void process.stderr.write(text),
+  // Looked at only by a command that reads it: merely opening it would wait for a terminal.
+  stdin: { [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
+  env: process.env,
+  cwd: process.cwd(),
+  isTty: process.stdout.isTTY === true,
+  stopRequested: () =>
+    new Promise((resolve) => {
+      let asked = false;
+      for (const [signal, exitCode] of Object.entries(SIGNALS)) {
+        process.on(signal, () => {
+          if (asked) process.exit(exitCode);
+          asked = true;
+          resolve(signal);
+        });
+      }
+    }),
+  onCrash: (listener) =>
+    void process.on("uncaughtException", (error) => {
+      try {
+        listener(error);
+      } finally {
+        process.exit(1);
+      }
+    }),
+};
 
-const { positionals, values } = parseArgs({
-  allowPositionals: true,
-  options: { data: { type: "string", default: ".assay-dev" }, listen: { type: "string", default: "127.0.0.1:8001" } },
+/** Resolves when everything written so far has left the process, or never can. */
+const flushed = (stream: NodeJS.WriteStream): Promise<void> => new Promise((resolve) => void stream.write("", () => resolve()));
+
+void runCli(COMMANDS, process.argv.slice(2), io).then(async (exitCode) => {
+  await flushed(process.stdout);
+  await flushed(process.stderr);
+  process.exit(exitCode);
 });
-try {
-  if (positionals[0] === "version") version();
-  else serve(values.data, values.listen);
-} catch (error) {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
-}

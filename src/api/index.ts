@@ -1,18 +1,32 @@
 /** All operations of the API: everything that the files of this folder export as an operation. */
 import type { AssayOperation } from "./kit.ts";
+import * as artifacts from "./artifacts.ts";
 import * as asserts from "./asserts.ts";
+import * as genericAttestations from "./attestations/generic.ts";
+import * as jiraAttestations from "./attestations/jira.ts";
+import * as junitAttestations from "./attestations/junit.ts";
+import * as overrides from "./attestations/override.ts";
+import * as pullRequestAttestations from "./attestations/pull-request.ts";
+import * as attestationReads from "./attestations/reads.ts";
+import * as snykAttestations from "./attestations/snyk.ts";
+import * as sonarAttestations from "./attestations/sonar.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
+import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
 import * as tags from "./tags.ts";
+import * as trails from "./trails.ts";
 import * as users from "./users.ts";
 
 const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
-const resources: readonly object[] = [asserts, flows, meta, organizations, policies, schemas, tags, users];
+const resources: readonly object[] = [
+  artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
+  snykAttestations, sonarAttestations, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
+];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>
   Object.values(resource).flat().filter(isOperation),

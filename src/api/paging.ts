@@ -23,7 +23,6 @@ type Asked = { page?: number | undefined; per_page?: number | undefined };
  * @param onRequest whether the list is bare unless `page` or `per_page` is given
  */
 export function pages({ perPage, most, least = 1, onRequest = false }: { perPage: number; most: number | null; least?: 0 | 1; onRequest?: boolean }) {
-  const unless = onRequest ? { description: "Without page and per_page the answer is the bare list of everything" } : {};
   const window = (query: Asked): Window => {
     const page = query.page ?? 1;
     const size = query.per_page ?? perPage;
@@ -35,7 +34,13 @@ export function pages({ perPage, most, least = 1, onRequest = false }: { perPage
     query: {
       page: Type.Optional(Type.Integer({ minimum: 1, maximum: LARGEST, ...(onRequest ? {} : { default: 1 }), description: "Number of the page, from 1" })),
       per_page: Type.Optional(
-        Type.Integer({ minimum: least, maximum: most ?? LARGEST, ...(onRequest ? unless : { default: perPage, description: "Items on a page" }) }),
+        Type.Integer({
+          minimum: least,
+          maximum: most ?? LARGEST,
+          ...(onRequest
+            ? { description: `Items on a page, ${perPage} unless given; without page and per_page the answer is the bare list of everything` }
+            : { default: perPage, description: "Items on a page" }),
+        }),
       ),
     },
     window,

@@ -27,10 +27,11 @@
  * plan; the places in it are there for those messages.
  */
 import { isAlias, isMap, isNode, isScalar, isSeq } from "yaml";
+import { ROLES } from "../domain/access.ts";
+import type { Role } from "../domain/access.ts";
+import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../domain/names.ts";
 import { readYaml } from "../yaml.ts";
 import type { Place, YamlProblem } from "../yaml.ts";
-
-export type Role = "admin" | "member" | "snapshotter" | "reader";
 
 /** `key` is null where the server mints one; `expiresAt` is epoch seconds, 0 for never. */
 export type ApiKeyPlan = { description: string; key: string | null; expiresAt: number; place: Place };
@@ -61,6 +62,27 @@ export type UserPlan = {
 export type ApplyPlan = { organizations: readonly OrganizationPlan[]; users: readonly UserPlan[] };
 
 export type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null; problems: string[] };
+
+/** What a name of an organization or a user looks like, in words. */
+export const NAME_RULE = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
+
+/** The latest moment at which a key may expire, in epoch seconds (semantics 1.6). */
+export const LATEST_EXPIRY = 4_102_444_800;
+
+/** Whether a text may be what people see of a user: one line of at most 256 characters, empty for the login name. */
+export function isDisplayName(value: string): boolean {
+  return /^[^\p{Cc}]{0,256}$/u.test(value);
+}
+
+/** Whether a text can be an e-mail address: something on both sides of one @. */
+export function isEmail(value: string): boolean {
+  return value.length <= 254 && /^[^\s@]+@[^\s@]+$/.test(value);
+}
+
+/** Whether a text can describe an API key (semantics 1.6). */
+export function isKeyDescription(value: string): boolean {
+  return /^.{1,256}$/su.test(value);
+}
 
 // More would only bury the first mistakes, from which the others mostly follow.
 const MOST_PROBLEMS = 100;
@@ -105,21 +127,25 @@ type Reader<T> = {
   absent?: { value: T };
 };
 
+// Organizations and users share one grammar, see domain/names.ts.
 const NAME = text(
-  (value) => /^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$/.test(value),
-  "a name of letters, digits and - _ . ~ that begins with a letter or a digit",
+  (value) => matches(USER_NAME, value),
+  NAME_RULE,
 );
 // semantics 1.5
-const ACCOUNT_NAME = text((value) => /^[a-zA-Z0-9-]{1,64}$/.test(value), "a name of 1 to 64 letters, digits and hyphens");
-const DISPLAY_NAME = text((value) => /^[^\p{Cc}]{0,256}$/u.test(value), "a text of at most 256 characters on one line");
-const EMAIL = text((value) => value.length <= 254 && /^[^\s@]+@[^\s@]+$/.test(value), "an e-mail address or null");
-const ROLE = choice<Role>(["admin", "member", "snapshotter", "reader"]);
+const ACCOUNT_NAME = text(
+  (value) => value.length <= 64 && matches(SERVICE_ACCOUNT_NAME, value),
+  "a name of 1 to 64 letters, digits and hyphens",
+);
+const DISPLAY_NAME = text(isDisplayName, "a text of at most 256 characters on one line");
+const EMAIL = text(isEmail, "an e-mail address or null");
+const ROLE = choice<Role>(ROLES);
 const YES_NO = scalar<boolean>((value) => (typeof value === "boolean" ? value : null), "true or false", false);
 
 // semantics 1.6
-const DESCRIPTION = text((value) => /^.{1,256}$/su.test(value), "a text of 1 to 256 characters");
+const DESCRIPTION = text(isKeyDescription, "a text of 1 to 256 characters");
 const EXPIRES_AT = scalar<number>(
-  (value) => (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 4_102_444_800 ? Number(value) : null),
+  (value) => (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST_EXPIRY ? Number(value) : null),
   "whole epoch seconds from 0, which is never, to 4102444800",
   0,
 );

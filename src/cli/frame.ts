@@ -6,6 +6,8 @@
  * two words ("key create"); commands that share the first word form a group, which `assay help key` lists.
  */
 import { optionsHelp } from "../config.ts";
+import { ForeignDatabaseError, NewerDatabaseError } from "../store/database.ts";
+import { DataDirectoryInUseError } from "../store/lock.ts";
 import { nearestNames, parseArguments } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
 
@@ -17,17 +19,25 @@ export type Io = {
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
   isTty: boolean;
+  /**
+   * From now on the first request to stop (SIGTERM, SIGINT) does not end the process but resolves the promise with the
+   * name of the signal; a second one ends the process at once. Never rejects.
+   */
+  stopRequested(): Promise<string>;
+  /** From now on an error that nothing caught is given to `listener`, and then the process ends with exit code 1. */
+  onCrash(listener: (error: unknown) => void): void;
 };
 
 /**
- * One command. `name` has one or two words; `summary` is one line for the list of commands; `usage` what follows
- * `assay NAME` in the usage line; `options` its own options (--help and --json belong to every command);
+ * One command. `name` has one or two words; `summary` is one line for the list of commands; `details` more lines for its
+ * own help; `usage` what follows `assay NAME` in the usage line; `options` its own options (--help and --json belong to every command);
  * `takesConfig` says whether it takes the options of config.ts too; `positionals` how many positional words it wants,
  * none unless given. `run` resolves to an exit code, or fails with `commandFailure` or any other error.
  */
 export type Command = {
   readonly name: string;
   readonly summary: string;
+  readonly details?: readonly string[];
   readonly usage: string;
   readonly options: Readonly<Record<string, CommandOption>>;
   readonly takesConfig: boolean;
@@ -50,12 +60,16 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-const failures = new WeakMap<Error, ExitCode>();
+const failures = new WeakMap<Error, { problems: readonly string[]; exitCode: ExitCode }>();
 
-/** An error for `throw` that ends the command: `message` is shown as it is, and `exitCode` is the program's. */
-export function commandFailure(message: string, exitCode: ExitCode = EXIT.failed): Error {
-  const error = new Error(message);
-  failures.set(error, exitCode);
+/**
+ * An error for `throw` that ends the command: its message, or each of several, is shown as it is, and `exitCode` is the
+ * program's.
+ */
+export function commandFailure(message: string | readonly string[], exitCode: ExitCode = EXIT.failed): Error {
+  const problems = typeof message === "string" ? [message] : message;
+  const error = new Error(problems.join("; "));
+  failures.set(error, { problems, exitCode });
   return error;
 }
 
@@ -77,7 +91,7 @@ const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
  * Runs the command that `argv` (the words after the program's name) asks for, and resolves to the exit code. Also serves
  * `assay`, `assay help [COMMAND]`, --help anywhere, and --version where a command named "version" exists. Wrong usage is
  * explained on stderr with exit code 2. An error of a command is reported and gives the exit code of `commandFailure`,
- * or 1. Never rejects.
+ * that of a newer database or a data directory in use, or 1. Never rejects.
  */
 export async function runCli(commands: readonly Command[], argv: readonly string[], io: Io): Promise<number> {
   const [first] = argv;
@@ -120,8 +134,9 @@ export async function runCli(commands: readonly Command[], argv: readonly string
   try {
     return await command.run(args, io);
   } catch (error) {
-    reportProblems(io, [describe(error)], json);
-    return (error instanceof Error ? failures.get(error) : undefined) ?? EXIT.failed;
+    const { problems, exitCode } = describe(error);
+    reportProblems(io, problems, json);
+    return exitCode;
   }
 }
 
@@ -166,11 +181,16 @@ function unknownCommand(commands: readonly Command[], words: readonly string[]):
 }
 
 // An error with a code is of a known kind (the operating system, the database, the application) and its message says
-// enough. Any other one is a mistake of the program, whose stack somebody will want to see.
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return `unexpected failure: ${String(error)}`;
-  const known = failures.has(error) || ("code" in error && typeof error.code === "string");
-  return known ? error.message : `unexpected failure: ${error.stack ?? error.message}`;
+// enough, as does that of an error class of the store. Any other one is a mistake of the program, whose stack somebody
+// will want to see.
+function describe(error: unknown): { problems: readonly string[]; exitCode: ExitCode } {
+  if (!(error instanceof Error)) return { problems: [`unexpected failure: ${String(error)}`], exitCode: EXIT.failed };
+  const failure = failures.get(error);
+  if (failure) return failure;
+  if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
+  if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
+  const known = error instanceof ForeignDatabaseError || ("code" in error && typeof error.code === "string");
+  return { problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`], exitCode: EXIT.failed };
 }
 
 function overview(commands: readonly Command[]): string {
@@ -193,12 +213,18 @@ function commandHelp(command: Command): string {
   ]);
   const usage = `Usage: assay ${command.name} ${command.usage}`.trimEnd();
   const config = command.takesConfig ? `\nConfiguration:\n${optionsHelp()}` : "";
-  return `${usage}\n\n${command.summary}\n\nOptions:\n${columns(own)}${config}`;
+  const details = command.details ? `\n\n${command.details.join("\n")}` : "";
+  return `${usage}\n\n${command.summary}${details}\n\nOptions:\n${columns(own)}${config}`;
 }
 
 function columns(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(0, ...rows.map(([head]) => head.length)) + 2;
   return rows.map(([head, text]) => `  ${head.padEnd(width)}${text}\n`).join("");
+}
+
+/** A text of somebody else as part of one line: control characters are shown escaped. */
+export function oneLine(text: string): string {
+  return printable(text).replaceAll("\n", "\\u000a");
 }
 
 function printable(text: string): string {

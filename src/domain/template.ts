@@ -33,7 +33,7 @@ type Result = { template: Template; problems: null } | { template: null; problem
 /**
  * Reads the text of a template (semantics 2.1). All mistakes of the content are reported at once, in the order of the
  * text, at most a hundred; YAML that cannot be parsed is one problem at `template_file` (messages 12).
- * Never throws.
+ * Never throws. As in JSON Schema, `1.0` is the integer 1.
  * @param text the file as uploaded, decoded
  */
 export function parseTemplate(text: string): Result {
@@ -165,7 +165,11 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result
   };
 
   /** An optional list of things with unique names. `read` reports its own mistakes and yields null for a bad thing. */
-  const readList = <T extends Named>(entry: Entry | undefined, location: string, read: (node: unknown, path: string) => T | null): T[] => {
+  const readList = <T extends Named>(
+    entry: Entry | undefined,
+    location: string,
+    read: (node: unknown, path: string) => T | null,
+  ): T[] => {
     if (entry === undefined) return [];
     const list = resolve(entry.value);
     if (!isSeq(list)) {
@@ -180,7 +184,9 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result
       const path = `${location}.${index}`;
       const thing = read(node, path);
       if (thing === null) continue;
-      if (names.has(thing.name)) report(`${path}.name`, node, `Name is used more than once in this list [input: ${shortened(thing.name)}]`);
+      if (names.has(thing.name)) {
+        report(`${path}.name`, node, `Name is used more than once in this list [input: ${shortened(thing.name)}]`);
+      }
       names.add(thing.name);
       things.push(thing);
     }

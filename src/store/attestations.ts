@@ -119,6 +119,7 @@ export function attestationStore(db: Db, { newId }: Sources) {
   const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
     `${PLACED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
   );
+  const byEvidence = db.prepare<[string], { found: 1 }>("SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1");
 
   return {
     get(id: number): AttestationRow {
@@ -179,6 +180,8 @@ export function attestationStore(db: Db, { newId }: Sources) {
         }));
       return [...candidates("artifact", artifactId), ...candidates("trail", TRAIL_LEVEL)];
     },
+    /** Whether any record has the content with this SHA-256 (hex) attached. */
+    isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest) !== undefined,
     /** Name and time of every record that an artifact ever received, oldest first. */
     receivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */

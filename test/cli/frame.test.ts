@@ -14,6 +14,8 @@ const capture = () => {
     env: {},
     cwd: "/",
     isTty: false,
+    stopRequested: () => Promise.resolve("SIGTERM"),
+    onCrash: () => undefined,
   };
   return { io, out, err };
 };

@@ -3,9 +3,10 @@ import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
 import { openMemory } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";
+import { flowStore } from "../../src/store/flows.ts";
 import type { FlowRow } from "../../src/store/flows.ts";
 import { openStore } from "../../src/store/index.ts";
-import { salvage } from "../../src/store/templates.ts";
+import { salvage, templateStore } from "../../src/store/templates.ts";
 
 const test = suite("store/flows");
 
@@ -136,7 +137,7 @@ test("a stored template that today's grammar refuses still says what it can", ()
     assert.equal(salvage(text), empty);
 });
 
-/** Plans of every statement that a store prepares, by SQL. Virtual tables of json_each read a parameter, no table of ours. */
+/** Plans of every statement of flows, tags and templates, by SQL. Virtual tables of json_each read a parameter, no table of ours. */
 function plans(): Map<string, string[]> {
   image ??= openMemory().serialize();
   const db = openMemory(image);
@@ -148,17 +149,17 @@ function plans(): Map<string, string[]> {
       return typeof value === "function" ? value.bind(target) : value;
     },
   }) as Db;
-  openStore(watched, { now: () => 0, newId: () => "" });
+  const sources = { now: () => 0, newId: () => "" };
+  flowStore(watched, sources);
+  templateStore(watched, sources);
   return new Map(
-    statements
-      .filter((sql) => /\b(flows|flow_aliases|flow_tags|templates)\b/.test(sql))
-      .map((sql) => {
-        const parameters = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, null]));
-        const positional = [...sql.matchAll(/\?/g)].map(() => null);
-        const explained = db.prepare(`EXPLAIN QUERY PLAN ${sql}`);
-        const rows = (positional.length ? explained.all(...positional) : explained.all(parameters)) as { detail: string }[];
-        return [sql, rows.map(({ detail }) => detail)];
-      }),
+    statements.map((sql) => {
+      const parameters = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, null]));
+      const positional = [...sql.matchAll(/\?/g)].map(() => null);
+      const explained = db.prepare(`EXPLAIN QUERY PLAN ${sql}`);
+      const rows = (positional.length ? explained.all(...positional) : explained.all(parameters)) as { detail: string }[];
+      return [sql, rows.map(({ detail }) => detail)];
+    }),
   );
 }
 

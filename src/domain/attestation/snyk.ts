@@ -31,7 +31,9 @@ export type SnykPayload = {
 export function judgeSnyk({ snyk_results: { results } }: SnykPayload): Judgement {
   const reasons: string[] = [];
   for (const [index, { high_count: high, medium_count: medium, low_count: low }] of results.entries()) {
-    if (high > 0 || medium > 0 || low > 0) reasons.push(`Result ${index + 1} has ${high} high, ${medium} medium and ${low} low findings`);
+    if (high > 0 || medium > 0 || low > 0) {
+      reasons.push(`Result ${index + 1} has ${high} high, ${medium} medium and ${low} low findings`);
+    }
   }
   return judgement(reasons);
 }

@@ -1,5 +1,5 @@
 // Which template a trail has after it was begun, or begun again: the one place that decides it (semantics 2.3, decision 13).
-// Templates are write-once rows, so two keys are equal exactly when the texts in force are.
+// Templates are write-once rows: the key of a template stands for its text.
 
 export type InheritanceInput = {
   /** What the trail has now; null when it is being created. */

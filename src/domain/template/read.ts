@@ -37,7 +37,9 @@ type Refusal = { problem: string; offset: number };
  * The text as a single YAML 1.2 document (core schema, whatever a %YAML directive says), or the first mistake. Aliases
  * may form cycles and bombs: follow them along a known shape only, and count.
  */
-export function readYaml(text: string): { document: YamlDocument; mistake: null } | { document: null; mistake: { problem: string } & Place } {
+export function readYaml(
+  text: string,
+): { document: YamlDocument; mistake: null } | { document: null; mistake: { problem: string } & Place } {
   const { begin, end } = withoutPadding(text);
   const place = (offset: number): Place => placeOf(text, begin + offset);
   const reading = compose(text.slice(begin, end));

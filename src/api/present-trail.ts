@@ -1,0 +1,215 @@
+/** A trail as answers show it: its facts, the template in force, the stored verdict and the whole history. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import type { TrailStatus } from "../domain/compliance/trail.ts";
+import { EMPTY_TEMPLATE_TEXT } from "../domain/template.ts";
+import type { Template } from "../domain/template.ts";
+import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
+import type { FlowRow } from "../store/flows.ts";
+import type { TrailRow } from "../store/trails.ts";
+import type { Context } from "./kit.ts";
+import { UNREADABLE, presentEach } from "./paging.ts";
+import { GitCommitInfo, UserData, fromJson } from "./shapes.ts";
+import type { GitCommitInfoValue } from "./shapes.ts";
+import { Tags } from "./tags.ts";
+
+const STATES = ["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"] as const;
+
+const AttestationComplianceStatus = named(
+  "AttestationComplianceStatus",
+  Closed({
+    attestation_name: Type.String(),
+    attestation_type: Type.String({ description: "What the template expects, or what was reported unexpectedly" }),
+    attestation_id: Nullable(Type.String({ description: "Of an overridden record: the original's" })),
+    overridden_attestation_id: Nullable(Type.String({ description: "The override in force" })),
+    status: OneOf(["MISSING", "COMPLETE"]),
+    is_compliant: Nullable(Type.Boolean()),
+    unexpected: Type.Boolean(),
+  }),
+);
+
+const evaluation = {
+  evaluated_at: Type.Number({ description: "Epoch seconds of the event that caused the evaluation" }),
+  flow_template_id: Type.String(),
+};
+
+const ArtifactComplianceStatus = named(
+  "ArtifactComplianceStatus",
+  Closed({
+    artifact_fingerprint: Nullable(Type.String()),
+    artifact_id: Nullable(Type.String()),
+    status: OneOf(["MISSING", ...STATES]),
+    is_compliant: Nullable(Type.Boolean()),
+    unexpected: Type.Boolean(),
+    attestations_statuses: Type.Array(AttestationComplianceStatus),
+    ...evaluation,
+  }),
+);
+
+const TrailComplianceStatus = named(
+  "TrailComplianceStatus",
+  Closed({
+    status: OneOf(STATES),
+    is_compliant: Type.Boolean(),
+    attestations_statuses: Type.Array(AttestationComplianceStatus),
+    artifacts_statuses: Type.Record(Type.String(), ArtifactComplianceStatus, { description: "By name in the template, the latest artifact of each name" }),
+    ...evaluation,
+  }),
+);
+
+const TemplateAttestation = named("TemplateAttestation", Closed({ name: Type.String(), type: Type.String() }));
+const TemplateArtifact = named("TemplateArtifact", Closed({ name: Type.String(), attestations: Type.Array(TemplateAttestation) }));
+const TemplateTrailDefinition = named(
+  "TemplateTrailDefinition",
+  Closed({ attestations: Type.Array(TemplateAttestation), artifacts: Type.Array(TemplateArtifact) }),
+);
+const TemplateShape = named(
+  "Template",
+  Closed({ version: Type.Literal(1), trail: TemplateTrailDefinition, content: Type.String({ description: "YAML text as uploaded" }) }),
+);
+
+const EVENT_TYPES = [
+  "trail_reported", "trail_updated", "trail_attestation_reported", "trail_attestation_for_artifact_reported", "artifact_creation_reported",
+  "artifact_attestation_reported", "artifact_started_running", "artifact_stopped_running", "artifact_approval_reported",
+] as const;
+
+/** Open, because what an event has beside the common fields depends on its type. */
+const TrailEvent = named(
+  "TrailEvent",
+  Type.Object({
+    type: OneOf(EVENT_TYPES),
+    timestamp: Type.Number({ description: "Epoch seconds" }),
+    org_id: Type.String(),
+    flow_id: Type.String(),
+    trail_id: Type.String(),
+    git_commit_info: Type.Optional(Nullable(GitCommitInfo)),
+    repo_info: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
+    setting_user_id: Type.Optional(Type.String()),
+    template_id: Type.Optional(Type.String({ description: "The template in force from then on" })),
+    changes: Type.Optional(Type.Array(Type.String(), { description: "Fields that an update changed" })),
+    attestation_type: Type.Optional(Type.String()),
+    attestation_id: Type.Optional(Type.String()),
+    is_compliant: Type.Optional(Type.Boolean()),
+    is_reattestation: Type.Optional(Nullable(Type.Boolean({ description: "true on a repeat, null on the first report of a name" }))),
+    template_reference_name: Type.Optional(Nullable(Type.String())),
+    target_artifact: Type.Optional(Type.String()),
+    artifact_id: Type.Optional(Type.String()),
+    artifact_name: Type.Optional(Type.String()),
+    artifact_fingerprint: Type.Optional(Type.String()),
+    git_commit: Type.Optional(Type.String()),
+    environment_id: Type.Optional(Type.String()),
+    environment_name: Type.Optional(Type.String()),
+    snapshot_index: Type.Optional(Type.Integer()),
+    replica_number: Type.Optional(Type.Integer()),
+  }),
+);
+
+const ExternalUrl = named("ExternalUrl", Closed({ href: Type.String(), fingerprint: Type.Optional(Nullable(Type.String())) }));
+const FlowInfo = named("FlowInfo", Closed({ name: Type.String(), tags: Tags }));
+
+export const TrailResponse = named(
+  "TrailResponse",
+  Closed({
+    name: Type.String(),
+    description: Nullable(Type.String()),
+    git_commit_info: Nullable(GitCommitInfo),
+    origin_url: Nullable(Type.String()),
+    user_data: Nullable(UserData),
+    repo_ids: Type.Array(Type.String(), { description: "Repositories that reports to the trail named" }),
+    created_at: Type.Number({ description: "Epoch seconds" }),
+    last_modified_at: Type.Number({ description: "Epoch seconds" }),
+    created_by: Type.String(),
+    flow: FlowInfo,
+    external_urls: Nullable(Type.Record(Type.String(), ExternalUrl)),
+    html_url: Type.String(),
+    template: TemplateShape,
+    compliance_status: TrailComplianceStatus,
+    compliance_state: OneOf(STATES),
+    is_compliant: Type.Boolean(),
+    events: Type.Array(TrailEvent, { description: "The history, oldest first" }),
+  }),
+);
+type TrailValue = Static<typeof TrailResponse>;
+
+type ShownFlow = { flow: FlowRow; tags: Record<string, string> };
+
+/** Presents trails; flows and templates that several of them share are read once. */
+export function trailPresenter({ store, organization, urls }: Context): (row: TrailRow) => TrailValue {
+  const flows = new Map<number, ShownFlow>();
+  const templates = new Map<number, Template & { content: string }>();
+
+  function flowOf(id: number): ShownFlow {
+    const shown = flows.get(id) ?? { flow: store.flows.get(id), tags: store.flows.tags(id) };
+    flows.set(id, shown);
+    return shown;
+  }
+  function templateOf(id: number): Template & { content: string } {
+    const template = templates.get(id) ?? { ...store.templates.parsed(id), content: store.templates.get(id).content };
+    templates.set(id, template);
+    return template;
+  }
+
+  return (row) => {
+    const { flow, tags } = flowOf(row.flow_id);
+    const place = { org_id: organization.public_id, flow_id: flow.public_id, trail_id: row.public_id };
+    return {
+      name: row.name,
+      description: row.description,
+      git_commit_info: fromJson<GitCommitInfoValue>(row.git_commit_info_json),
+      origin_url: row.origin_url,
+      user_data: fromJson<Record<string, unknown> | unknown[]>(row.user_data_json),
+      repo_ids: store.trails.repoIds(row.id),
+      created_at: row.created_at,
+      last_modified_at: row.last_modified_at,
+      created_by: row.created_by,
+      flow: { name: flow.name, tags },
+      external_urls: fromJson<Record<string, Static<typeof ExternalUrl>>>(row.external_urls_json),
+      html_url: urls.trailPage(organization.name, flow.name, row.name),
+      template: templateOf(row.template_id),
+      compliance_status: JSON.parse(row.compliance_json) as TrailStatus,
+      compliance_state: row.state,
+      is_compliant: row.state === "COMPLIANT",
+      events: store.trails.events(row.id).map(({ type, timestamp, event_json }) => ({
+        type: type as (typeof EVENT_TYPES)[number],
+        timestamp,
+        ...place,
+        ...(JSON.parse(event_json) as object),
+      })),
+    };
+  };
+}
+
+/** The rows of a list; a damaged one becomes a placeholder that says so in its description. */
+export function presentTrails(context: Context, rows: readonly TrailRow[]): TrailValue[] {
+  return presentEach(rows, trailPresenter(context), (row) => placeholder(context, row));
+}
+
+function placeholder({ store, organization, urls }: Context, row: TrailRow): TrailValue {
+  const flow = store.flows.get(row.flow_id).name;
+  return {
+    name: row.name,
+    description: UNREADABLE,
+    git_commit_info: null,
+    origin_url: null,
+    user_data: null,
+    repo_ids: [],
+    created_at: row.created_at,
+    last_modified_at: row.last_modified_at,
+    created_by: row.created_by,
+    flow: { name: flow, tags: {} },
+    external_urls: null,
+    html_url: urls.trailPage(organization.name, flow, row.name),
+    template: { version: 1, trail: { attestations: [], artifacts: [] }, content: EMPTY_TEMPLATE_TEXT },
+    compliance_status: {
+      status: row.state,
+      is_compliant: row.state === "COMPLIANT",
+      attestations_statuses: [],
+      artifacts_statuses: {},
+      evaluated_at: row.last_modified_at,
+      flow_template_id: "",
+    },
+    compliance_state: row.state,
+    is_compliant: row.state === "COMPLIANT",
+    events: [],
+  };
+}

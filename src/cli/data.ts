@@ -1,0 +1,89 @@
+/**
+ * The data directory as commands see it that do not serve it. They work beside a running server: SQLite lets one writer in
+ * at a time, and each command writes in one short transaction. Only where the schema must be made or brought up to date
+ * the directory is taken exclusively, because no other process may look at the tables meanwhile.
+ */
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { prepareDirectory, systemSources } from "../assay.ts";
+import { loadAddon } from "../store/addon.ts";
+import { openDatabase, schemaVersion } from "../store/database.ts";
+import type { Db } from "../store/database.ts";
+import { openStore } from "../store/index.ts";
+import type { Store } from "../store/index.ts";
+import { lockDirectory } from "../store/lock.ts";
+import { commandFailure } from "./frame.ts";
+
+export type Data = { readonly db: Db; readonly store: Store };
+
+/**
+ * Runs `work` on the opened data and closes it again. `create` says whether a missing directory is made.
+ * @throws a command failure for a directory that is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
+ *   DataDirectoryInUseError when the schema must be brought up to date while a server runs.
+ */
+export function withData<T>(directory: string, work: (data: Data) => T, create = false): T {
+  const file = join(directory, "assay.db");
+  if (create) prepareDirectory(directory);
+  else requireData(directory, file);
+  loadLibrary(directory);
+  const stored = storedVersion(file);
+  const lock = stored === null || stored < schemaVersion() ? lockDirectory(directory) : null;
+  let db: Db;
+  try {
+    db = openDatabase(directory, systemSources.now());
+  } finally {
+    lock?.release();
+  }
+  try {
+    return work({ db, store: openStore(db, systemSources) });
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * Runs `work` in one transaction: all of it or nothing.
+ * @throws a command failure when another process keeps the database from being written; what `work` threw.
+ */
+export function change<T>({ db }: Data, work: () => T): T {
+  try {
+    return db.transaction(work).immediate();
+  } catch (error) {
+    if (!String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw error;
+    throw commandFailure("another process keeps writing to the database; nothing was changed, try again");
+  }
+}
+
+/**
+ * Loads the built-in SQLite, so that a machine that does not allow it is told in words and not as a bug of the program.
+ * @throws a command failure that lists what was tried.
+ */
+export function loadLibrary(directory: string | null): void {
+  try {
+    loadAddon(directory);
+  } catch (error) {
+    throw commandFailure(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function requireData(directory: string, file: string): void {
+  const makers = "assay serve, assay dev and assay init create one";
+  if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
+    throw commandFailure(`there is no data directory ${directory}; ${makers}`);
+  }
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) {
+    throw commandFailure(`${directory} is no data directory: it holds no assay.db; ${makers}`);
+  }
+}
+
+/** The schema version in the file header, without opening the database; null where there is none yet. */
+function storedVersion(file: string): number | null {
+  if (!statSync(file, { throwIfNoEntry: false })) return null;
+  const field = Buffer.alloc(4);
+  const descriptor = openSync(file, "r");
+  try {
+    return readSync(descriptor, field, 0, 4, 60) === 4 ? field.readUInt32BE() : null;
+  } finally {
+    closeSync(descriptor);
+  }
+}

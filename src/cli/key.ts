@@ -1,0 +1,184 @@
+/** `assay key`: the API keys of a user or of a service account. Works with and without a running server. */
+import { newSecret, systemSources } from "../assay.ts";
+import type { ApiKeyRow } from "../store/api-keys.ts";
+import type { Store } from "../store/index.ts";
+import { isKeyDescription, LATEST_EXPIRY } from "./apply-file.ts";
+import type { Args, CommandOption } from "./args.ts";
+import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { change, withData } from "./data.ts";
+import { commandFailure, EXIT, oneLine } from "./frame.ts";
+import type { Command } from "./frame.ts";
+import { operatorOf } from "./operator.ts";
+import type { Owner } from "./operator.ts";
+
+const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
+  user: { kind: "text", placeholder: "NAME", description: "User who holds the key; it acts in all organizations of the user" },
+  org: { kind: "text", placeholder: "NAME", description: "Organization of the service account" },
+  "service-account": { kind: "text", placeholder: "NAME", description: "Service account that holds the key" },
+};
+const OWNER_USAGE = "(--user NAME | --org NAME --service-account NAME)";
+
+export const keyCreate: Command = {
+  name: "key create",
+  summary: "Create an API key",
+  usage: `${OWNER_USAGE} --description TEXT --data DIRECTORY`,
+  details: ["Prints the key on stdout, once; the server keeps only its hash. It works at once, also on a running server."],
+  options: {
+    ...OWNER_OPTIONS,
+    description: { kind: "text", placeholder: "TEXT", description: "What the key is for, 1 to 256 characters" },
+    "expires-at": { kind: "text", placeholder: "TIME", description: "When it ends: epoch seconds, or like 2030-12-31T23:59:59Z (default never)" },
+    "expires-in": { kind: "text", placeholder: "DURATION", description: "After how long it ends, like 90d, 12h or 30m" },
+    ...DATA_OPTIONS,
+  },
+  takesConfig: false,
+  async run(args, io) {
+    const now = systemSources.now();
+    const problems: string[] = [];
+    const find = ownerOption(args, problems);
+    const description = args.texts.get("description")?.[0] ?? "";
+    if (!isKeyDescription(description)) problems.push("--description: give a text of 1 to 256 characters");
+    const expiresAt = expiryOption(args, now, problems);
+    refuseUsage(problems, "key create");
+    const directory = await dataDirectory(args, io);
+    const key = newSecret();
+    const made = withData(directory, (data) => change(data, () => {
+      const owner = find(data.store);
+      const id = operatorOf(data.store, "key create").createKey(owner, { key, description, expiresAt });
+      return { owner, row: ownKey(data.store, owner, id) };
+    }));
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ ...present(made.row), key })}\n`);
+    else {
+      io.stderr(`API key ${made.row.public_id} of ${made.owner.name}, ${ending(made.row)}; it is not shown again\n`);
+      io.stdout(`${key}\n`);
+    }
+    return EXIT.done;
+  },
+};
+
+export const keyList: Command = {
+  name: "key list",
+  summary: "List API keys",
+  usage: `${OWNER_USAGE} --data DIRECTORY`,
+  details: ["Lists the keys that work, oldest first. When a key was last used is known within a minute."],
+  options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
+  takesConfig: false,
+  async run(args, io) {
+    const problems: string[] = [];
+    const find = ownerOption(args, problems);
+    refuseUsage(problems, "key list");
+    const directory = await dataDirectory(args, io);
+    const keys = withData(directory, ({ store }) => store.apiKeys.list(find(store)).filter((key) => store.apiKeys.isAlive(key)));
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ keys: keys.map(present) })}\n`);
+    else io.stdout(keys.map((key) => `${key.public_id}  ${ending(key)}, ${lastUse(key)}: ${oneLine(key.description)}\n`).join(""));
+    return EXIT.done;
+  },
+};
+
+export const keyRevoke: Command = {
+  name: "key revoke",
+  summary: "Revoke an API key",
+  usage: `ID ${OWNER_USAGE} --data DIRECTORY`,
+  details: ["ID is what assay key list shows. The key ends at once, also on a running server, and cannot be brought back."],
+  options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
+  takesConfig: false,
+  positionals: { least: 1, most: 1 },
+  async run(args, io) {
+    const problems: string[] = [];
+    const find = ownerOption(args, problems);
+    refuseUsage(problems, "key revoke");
+    const directory = await dataDirectory(args, io);
+    const id = args.positionals[0] ?? "";
+    const row = withData(directory, (data) => change(data, () => {
+      const owner = find(data.store);
+      const key = data.store.apiKeys.list(owner).find((candidate) => candidate.public_id === id && data.store.apiKeys.isAlive(candidate));
+      if (!key) throw commandFailure(`API key not found: ${owner.name} has no key ${JSON.stringify(id.slice(0, 100))} that works`);
+      operatorOf(data.store, "key revoke").revokeKey(owner, key);
+      return key;
+    }));
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ revoked: row.public_id })}\n`);
+    else io.stdout(`revoked ${row.public_id}: ${oneLine(row.description)}\n`);
+    return EXIT.done;
+  },
+};
+
+/**
+ * Reads who holds the key. @returns what finds the owner in a store, and throws a command failure where there is none; a
+ * mistake in the options goes to `problems`.
+ */
+function ownerOption(args: Args, problems: string[]): (store: Store) => Owner {
+  const [user, org, account] = ["user", "org", "service-account"].map((name) => args.texts.get(name)?.[0] ?? null);
+  if (typeof user === "string" && org === null && account === null) {
+    return (store) => {
+      const row = store.users.find(user);
+      if (!row) throw commandFailure(`there is no user ${JSON.stringify(user.slice(0, 100))}`);
+      return { userId: row.id, name: row.name };
+    };
+  }
+  if (typeof org === "string" && typeof account === "string" && user === null) {
+    return (store) => {
+      const organization = store.organizations.find(org);
+      if (!organization) throw commandFailure(`there is no organization ${JSON.stringify(org.slice(0, 100))}`);
+      const row = store.serviceAccounts.find(organization.id, account);
+      if (!row) throw commandFailure(`Service account not found: ${org} has no ${JSON.stringify(account.slice(0, 100))}`);
+      return { serviceAccountId: row.id, organizationId: organization.id, name: `${org}/${row.name}` };
+    };
+  }
+  problems.push("say who holds the key: give --user, or both --org and --service-account");
+  return () => {
+    throw new Error("wrong usage is refused before an owner is looked for");
+  };
+}
+
+function refuseUsage(problems: readonly string[], command: string): void {
+  if (problems.length > 0) throw commandFailure([...problems, `see assay help ${command}`], EXIT.usage);
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
+
+/** The end of the key in whole epoch seconds, 0 for never. */
+function expiryOption(args: Args, now: number, problems: string[]): number {
+  const at = args.texts.get("expires-at")?.[0];
+  const after = args.texts.get("expires-in")?.[0];
+  if (at !== undefined && after !== undefined) problems.push("--expires-in: give it or --expires-at, not both");
+  if (after !== undefined) {
+    const match = /^([1-9]\d{0,9})([smhdw])$/.exec(after);
+    const seconds = match ? Math.floor(now) + Number(match[1]) * (SECONDS[match[2] ?? ""] ?? 0) : 0;
+    if (seconds === 0 || seconds > LATEST_EXPIRY) problems.push("--expires-in: give a duration such as 90d, 12h or 30m, ending before the year 2100");
+    return seconds;
+  }
+  if (at === undefined) return 0;
+  const seconds = /^\d{1,10}$/.test(at) ? Number(at) : timestampOf(at);
+  if (seconds === null || seconds > LATEST_EXPIRY) {
+    problems.push("--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z");
+  } else if (seconds !== 0 && seconds <= now) problems.push("--expires-at: this time lies in the past");
+  return seconds ?? 0;
+}
+
+/** Epoch seconds of an ISO 8601 time with its zone; null for anything else, also for a day that does not exist. */
+function timestampOf(text: string): number | null {
+  const match = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)$/.exec(text);
+  const day = new Date(`${match?.[1]}T00:00:00Z`);
+  const seconds = Date.parse(text) / 1000;
+  return match && !Number.isNaN(seconds) && !Number.isNaN(day.getTime()) && day.toISOString().startsWith(match[1] ?? "-") ? seconds : null;
+}
+
+function ownKey(store: Store, owner: Owner, id: string): ApiKeyRow {
+  const row = store.apiKeys.list(owner).find((key) => key.public_id === id);
+  if (!row) throw new Error(`the key ${id} that was just made is gone`);
+  return row;
+}
+
+/** A key as the API shows it (semantics 1.6). */
+const present = (row: ApiKeyRow) => ({
+  id: row.public_id, description: row.description, created_at: row.created_at, expires_at: row.expires_at, last_used_at: row.last_used_at,
+  ...(row.grace_period_expires_at === null ? {} : { grace_period_expires_at: row.grace_period_expires_at }),
+});
+
+const shownTime = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;
+
+function ending(row: ApiKeyRow): string {
+  const ends = [row.expires_at, row.grace_period_expires_at ?? 0].filter((end) => end > 0);
+  return ends.length > 0 ? `expires ${shownTime(Math.min(...ends))}` : "never expires";
+}
+
+const lastUse = (row: ApiKeyRow): string => (row.last_used_at === 0 ? "never used" : `last used ${shownTime(row.last_used_at)}`);

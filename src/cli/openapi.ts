@@ -1,0 +1,25 @@
+/** `assay openapi`: the API document, for generators and reviews; needs neither data nor a running server. */
+import { apiDocument } from "../assay.ts";
+import { OPTIONS } from "../config.ts";
+import { commandFailure, EXIT } from "./frame.ts";
+import type { Command } from "./frame.ts";
+
+const { flag, placeholder, parse, accepts } = OPTIONS.baseUrl;
+
+/** Where an installation without settings listens. */
+const DEFAULT_BASE_URL = "http://127.0.0.1:8001";
+
+export const openapi: Command = {
+  name: "openapi",
+  summary: "Print the OpenAPI document of the API",
+  usage: "",
+  options: { [flag]: { kind: "text", placeholder, description: `Public URL of the server in the document (default ${DEFAULT_BASE_URL})` } },
+  takesConfig: false,
+  async run(args, io) {
+    const given = args.texts.get(flag)?.[0] ?? DEFAULT_BASE_URL;
+    const baseUrl = parse(given);
+    if (baseUrl === null) throw commandFailure(`--${flag}: ${JSON.stringify(given.slice(0, 100))} is not accepted, give ${accepts}`, EXIT.usage);
+    io.stdout(`${JSON.stringify(apiDocument(baseUrl), null, 2)}\n`);
+    return EXIT.done;
+  },
+};

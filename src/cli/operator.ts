@@ -1,0 +1,82 @@
+/**
+ * What the operator changes from the command line. Every change is made here and nowhere else in cli/, because here each
+ * one gets its audit entry, in the transaction of the change.
+ */
+import { newPublicId } from "../assay.ts";
+import type { Role } from "../domain/access.ts";
+import { keyDigest } from "../store/api-keys.ts";
+import type { Store } from "../store/index.ts";
+import type { OrganizationRow } from "../store/organizations.ts";
+
+/** The holder of a key; `name` is how people know it: ops, or acme/ci-bot. */
+export type Owner = { userId: number; name: string } | { serviceAccountId: number; organizationId: number; name: string };
+
+export type Operator = ReturnType<typeof operatorOf>;
+
+/** Who is written down as the one who did it, in the audit log and in the history of memberships. */
+const OPERATOR = "operator";
+
+/** `operation` names the command in the audit log. All methods belong inside a transaction. */
+export function operatorOf(store: Store, operation: string) {
+  const requestId = newPublicId();
+
+  function note(organizationId: number | null, event: string, target: string, detail: Readonly<Record<string, unknown>>): void {
+    store.audit.append({
+      organizationId, operation, event, target, requestId, detail,
+      actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
+    });
+  }
+
+  return {
+    /** The name must be free. @returns its key. */
+    createOrganization(fields: { name: string; kind: "personal" | "shared"; isPublic: boolean; controlsEnabled: boolean }): number {
+      const id = store.organizations.create(fields);
+      note(id, "organization.created", fields.name, { kind: fields.kind, public: fields.isPublic, controls: fields.controlsEnabled });
+      return id;
+    },
+    configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
+      store.organizations.configure(row.id, settings);
+      note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
+    },
+    /** Name and address must be free. @returns its key. */
+    createUser(fields: { name: string; displayName: string; email: string | null }): number {
+      const id = store.users.create(fields);
+      note(null, "user.created", fields.name, { display_name: fields.displayName, email: fields.email });
+      return id;
+    },
+    describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
+      store.users.describe(user.id, fields);
+      note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
+    },
+    /** Gives a role that the user does not hold yet; `previous` is null for somebody who is no member. */
+    setRole(organizationId: number, user: { id: number; name: string }, role: Role, previous: Role | null): void {
+      store.organizations.setRole(organizationId, user, role, OPERATOR);
+      const event = previous === null ? "member.added" : "member.role_changed";
+      note(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
+    },
+    /** The name must be free in the organization. @returns its key. */
+    createServiceAccount(organizationId: number, name: string, privilege: Role): number {
+      const id = store.serviceAccounts.create({ organizationId, name, description: null, privilege, creatingUserId: "" });
+      note(organizationId, "service_account.created", name, { privilege });
+      return id;
+    },
+    setPrivilege(account: { id: number; organization_id: number; name: string; privilege: Role }, privilege: Role): void {
+      store.serviceAccounts.setPrivilege(account.id, privilege);
+      note(account.organization_id, "service_account.updated", account.name, { privilege, previous_privilege: account.privilege });
+    },
+    /** Stores a key that is not known yet; `expiresAt` in epoch seconds, 0 for never. @returns its public id. */
+    createKey(owner: Owner, fields: { key: string; description: string; expiresAt: number }): string {
+      const { key, description, expiresAt } = fields;
+      const id = store.apiKeys.create(owner, { digest: keyDigest(key), description, expiresAt });
+      note(organizationOf(owner), "api_key.created", id, { owner: owner.name, description, expires_at: expiresAt });
+      return id;
+    },
+    /** Revokes a live key. */
+    revokeKey(owner: Owner, key: { public_id: string; description: string }): void {
+      store.apiKeys.revoke(key.public_id);
+      note(organizationOf(owner), "api_key.revoked", key.public_id, { owner: owner.name, description: key.description });
+    },
+  };
+}
+
+const organizationOf = (owner: Owner): number | null => ("organizationId" in owner ? owner.organizationId : null);

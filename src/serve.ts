@@ -1,0 +1,169 @@
+/**
+ * A running server over one data directory: opened part by part, and closed in the opposite order. Whatever fails while it
+ * opens, what was opened before is closed again, so neither a refused start nor a stop leaves a lock, a staged file or a
+ * write that was promised.
+ */
+import type { RequestListener } from "node:http";
+import { createApp, listen, newPublicId, prepareDirectory, startEvidenceWorker, systemSources, unlisten } from "./assay.ts";
+import { defaultBaseUrl } from "./config.ts";
+import type { Config } from "./config.ts";
+import type { Logger } from "./log.ts";
+import { openDatabase } from "./store/database.ts";
+import type { Db } from "./store/database.ts";
+import { openStore } from "./store/index.ts";
+import type { Store } from "./store/index.ts";
+import { lockDirectory } from "./store/lock.ts";
+import { Writer } from "./store/writer.ts";
+import { openVault } from "./vault/vault.ts";
+import { createEvidenceReader } from "./workers/evidence.ts";
+
+export type ServeOptions = {
+  /** The data directory, an absolute path; created where it is missing. */
+  directory: string;
+  config: Config;
+  /** Whether the base URL follows from the address that was bound, because nobody set one. */
+  derivesBaseUrl: boolean;
+  logger: Logger;
+  /** Whether answers are checked against their declared shapes. */
+  checkResponses: boolean;
+  /** Runs on the opened store before anybody can connect; what it throws ends the start. */
+  beforeListening?: (data: { db: Db; store: Store }) => void;
+};
+
+export type Instance = {
+  /** The bound address, as a URL. */
+  url: string;
+  /** The public address of the host, without a trailing slash. */
+  baseUrl: string;
+  /** Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others. */
+  stop(): Promise<void>;
+};
+
+/** Requests that run when the server stops may take this long to end, in seconds; orchestrators kill after 10 to 30. */
+const STOP_PATIENCE = 10;
+
+/** How often the last uses of keys are written: what a loss of power may cost, and one small write a minute. */
+const USES_EVERY_MS = 60_000;
+
+const SWEEP_EVERY_MS = 3_600_000;
+
+/**
+ * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its upload
+ * to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its files.
+ */
+const SWEEP_AGE = 86_400;
+
+/** Templates, policies and type schemas, in bytes (semantics 10). */
+const DOCUMENT_LIMIT = 10 * 1_048_576;
+
+/**
+ * Opens everything and listens.
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, the system's error when the address cannot be
+ *   had (`syscall` is "listen" or "getaddrinfo"), what `beforeListening` threw.
+ */
+export async function startInstance(options: ServeOptions): Promise<Instance> {
+  const { directory, config, logger } = options;
+  const closers: (() => unknown)[] = [];
+  const close = async (): Promise<void> => {
+    let first: unknown = null;
+    for (let closer = closers.pop(); closer; closer = closers.pop()) {
+      try {
+        await closer();
+      } catch (error) {
+        first ??= error;
+      }
+    }
+    if (first !== null) throw first;
+  };
+
+  try {
+    const { evidence, staging } = prepareDirectory(directory);
+    const lock = lockDirectory(directory);
+    closers.push(lock.release);
+
+    const db = openDatabase(directory, systemSources.now());
+    closers.push(() => {
+      // All of it in the one file, as somebody who copies a stopped server's database expects.
+      try {
+        db.pragma("wal_checkpoint(TRUNCATE)");
+      } finally {
+        db.close();
+      }
+    });
+    const store = openStore(db, systemSources);
+    const writer = new Writer(db);
+    options.beforeListening?.({ db, store });
+
+    const vault = openVault({ directory: evidence, staging, ids: newPublicId });
+    closers.push(() => vault.close());
+    const left = await vault.sweepStaging();
+    if (left > 0) logger.info({ files: left }, "removed what an earlier process left in the staging directory");
+
+    const reader = createEvidenceReader({ root: evidence, start: startEvidenceWorker });
+    closers.push(() => reader.close());
+
+    const writeUses = async (): Promise<void> => {
+      if (store.apiKeys.hasUnwrittenUses()) await writer.run(() => store.apiKeys.writeUses());
+    };
+    closers.push(async () => {
+      await writer.drained();
+      await writeUses();
+    });
+
+    // The app knows its public address, and that address the port, which is known once it is bound. Requests cannot come
+    // in between: connections are taken from the event loop, which runs after this function made the app.
+    let handle: RequestListener = () => undefined;
+    const { server, url } = await listen({ callback: () => (request, response) => handle(request, response) }, config.listen, config);
+    closers.push(() => unlisten(server, STOP_PATIENCE));
+    // URLs leave out the port of their scheme.
+    const port = Number(new URL(url).port || 80);
+    const baseUrl = options.derivesBaseUrl ? defaultBaseUrl({ host: config.listen.host, port }) : config.baseUrl;
+    const app = createApp({
+      db, store, writer, logger, baseUrl,
+      sources: systemSources,
+      evidence: { ...vault, open: (digest, range) => reader.open(range ? { digest, ...range } : { digest }) },
+      limits: {
+        json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit,
+        stall: config.stallTimeout,
+      },
+      checkResponses: options.checkResponses,
+    });
+    handle = app.callback();
+
+    const sweep = async (): Promise<void> => {
+      const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+      if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
+    };
+    const jobs = [repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"), repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys")];
+    closers.push(() => jobs.forEach((stop) => stop()));
+    return { url, baseUrl, stop: close };
+  } catch (error) {
+    await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
+    throw error;
+  }
+}
+
+/** Runs a job now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
+function repeat(job: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
+  let running = false;
+  let stopped = false;
+  const turn = async (): Promise<void> => {
+    if (running) return;
+    running = true;
+    try {
+      await job();
+    } catch (error) {
+      // A part that is closed under a job is the end of the job and no failure.
+      if (!stopped) logger.error({ err: error }, `${what} failed`);
+    } finally {
+      running = false;
+    }
+  };
+  const timer = setInterval(() => void turn(), milliseconds);
+  timer.unref();
+  void turn();
+  return () => {
+    stopped = true;
+    clearInterval(timer);
+  };
+}
