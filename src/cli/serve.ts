@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
 import { OPTIONS } from "../config.ts";
 import type { OptionName } from "../config.ts";
-import { createLogger } from "../log.ts";
+import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
 import { parseApplyFile } from "./apply-file.ts";
@@ -64,32 +64,37 @@ export async function runServer(
   const { config, sources } = await configure(args.flags, io, rules);
   const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
   const directory = resolve(io.cwd, config.data ?? "");
-  const logger = createLogger({ level: config.logLevel, destination: { write: io.stderr } });
+  const destination = bufferedDestination(io.stderr);
+  const logger = createLogger({ level: config.logLevel, destination });
   io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
   const stop = io.stopRequested();
 
-  // First of all, because the data directory is one of the places from which the library can be loaded.
-  prepareDirectory(directory);
-  loadLibrary(directory);
-  const instance = await startInstance({
-    directory, config, logger,
-    derivesBaseUrl: sources.baseUrl === "default",
-    checkResponses: rules.checkResponses,
-    beforeListening(data) {
-      rules.setUp?.(data, directory);
-      if (bootstrap === null) return;
-      const changes = applyWhole(data, bootstrap.plan, bootstrap.name, "bootstrap").filter(({ outcome }) => outcome !== "unchanged");
-      if (!json) io.stdout(describeChanges(changes, false));
-      else if (changes.length > 0) io.stdout(`${JSON.stringify({ changes })}\n`);
-    },
-  }).catch((error: unknown) => {
-    throw listenFailure(error, config.listen) ?? error;
-  });
-  const { text, fields } = (rules.announce ?? addresses)(instance);
-  io.stdout(json ? `${JSON.stringify(fields)}\n` : text);
-  logger.info({ signal: await stop }, "stopping");
-  await instance.stop();
-  return EXIT.done;
+  try {
+    // First of all, because the data directory is one of the places from which the library can be loaded.
+    prepareDirectory(directory);
+    loadLibrary(directory);
+    const instance = await startInstance({
+      directory, config, logger,
+      derivesBaseUrl: sources.baseUrl === "default",
+      checkResponses: rules.checkResponses,
+      beforeListening(data) {
+        rules.setUp?.(data, directory);
+        if (bootstrap === null) return;
+        const changes = applyWhole(data, bootstrap.plan, bootstrap.name, "bootstrap").filter(({ outcome }) => outcome !== "unchanged");
+        if (!json) io.stdout(describeChanges(changes, false));
+        else if (changes.length > 0) io.stdout(`${JSON.stringify({ changes })}\n`);
+      },
+    }).catch((error: unknown) => {
+      throw listenFailure(error, config.listen) ?? error;
+    });
+    const { text, fields } = (rules.announce ?? addresses)(instance);
+    io.stdout(json ? `${JSON.stringify(fields)}\n` : text);
+    logger.info({ signal: await stop }, "stopping");
+    await instance.stop();
+    return EXIT.done;
+  } finally {
+    destination.flushSync();
+  }
 }
 
 /**
