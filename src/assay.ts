@@ -5,8 +5,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { RequestListener, Server } from "node:http";
+import type { RequestListener, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
@@ -149,6 +149,10 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
+/** What a stop must know of a server: its connections, and the answers that are not finished. */
+type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: boolean };
+const trafficOf = new WeakMap<Server, Traffic>();
+
 /**
  * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
  * something that passes requests on.
@@ -156,9 +160,21 @@ export type ServerLimits = {
  */
 export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
   const handler = app.callback();
-  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handler);
+  const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
+  const handle: RequestListener = (request, response) => {
+    traffic.answers.add(response);
+    response.once("close", () => traffic.answers.delete(response));
+    if (traffic.stopping) response.setHeader("Connection", "close");
+    handler(request, response);
+  };
+  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handle);
+  trafficOf.set(server, traffic);
+  server.on("connection", (socket: Socket) => {
+    traffic.sockets.add(socket);
+    socket.once("close", () => traffic.sockets.delete(socket));
+  });
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
-  server.on("checkContinue", handler);
+  server.on("checkContinue", handle);
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
@@ -168,9 +184,23 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   return { server, url: `http://${host}:${bound.port}` };
 }
 
-/** Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. */
+/**
+ * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections
+ * that clients only keep open, for a next request or for a first one, delay nothing.
+ */
 export async function unlisten(server: Server, patience: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const traffic = trafficOf.get(server);
+  if (traffic) {
+    traffic.stopping = true;
+    for (const answer of traffic.answers) {
+      if (!answer.headersSent) answer.setHeader("Connection", "close");
+      // Its head promised to keep the connection; by the next turn it is an idle one.
+      else answer.once("close", () => setImmediate(() => server.closeIdleConnections()));
+    }
+    // Node takes a connection for busy until its first request came.
+    for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();
+  }
   server.closeIdleConnections();
   const timer = setTimeout(() => server.closeAllConnections(), patience * 1000);
   await closed;

@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
+import { repoUrlProblem } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
 import { Maybe, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/repos.ts";
@@ -128,8 +129,8 @@ export function storedCommit(commit: GitCommitInput): GitCommitInfoValue {
  */
 export function repoFacts(info: RepoInfoInput | null | undefined): RepoFacts | null {
   if (!info?.id || !info.name || !info.url) return null;
-  if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+/i.test(info.url))
-    throw invalid({ "repo_info.url": `Input should be a URL with scheme and host [input: ${info.url}]` });
+  const problem = repoUrlProblem(info.url);
+  if (problem) throw invalid({ "repo_info.url": problem });
   return {
     externalId: info.id,
     provider: info.provider ?? "",

@@ -1,10 +1,5 @@
 // Time inside the domain is a number of epoch seconds with a fraction (semantics 1.9). Nothing here reads a clock.
 
-/** Epoch milliseconds, as JavaScript counts, to epoch seconds with fraction. */
-export function secondsFromMillis(milliseconds: number): number {
-  return milliseconds / 1000;
-}
-
 /**
  * Epoch seconds as decimal text, for the times of an artifact, which the API writes as strings (wire-contract 1.7).
  * Never uses an exponent: clients parse the text as a plain decimal. `1700000000.25` -> "1700000000.25".

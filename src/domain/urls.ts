@@ -1,7 +1,6 @@
 // URLs that users send: which are refused, and how old values that are none become links again. A URL is stored as it
 // was sent; only what is read from a flow's legacy `repo_url` is rewritten, and that result is either an absolute URL
 // that a browser can be sent to, or null.
-import { FINGERPRINT, matches, URL_LABEL } from "./names.ts";
 
 /** Scheme, `//`, optional user, host, optional port, rest; group 1 is the scheme. Spaces occur in paths and may stay. */
 const ABSOLUTE = /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#\s]*@)?(?:\[[0-9a-f:.]+\]|[^/?#\s@:[\]]+)(?::\d*)?(?:[/?#][^\x00-\x1f\x7f]*)?$/i;
@@ -21,35 +20,6 @@ export function repoUrlProblem(url: string): string | null {
   const scheme = ABSOLUTE.exec(url)?.[1]?.toLowerCase();
   if (scheme !== undefined && !EXECUTED.includes(scheme)) return null;
   return `Input should be a valid URL with scheme and host [input: ${url}]`;
-}
-
-/** Whether a repo is to be recorded: only with id, name and URL, none of them empty (semantics 3.1). */
-export function isRecordableRepo(info: { id?: string | null; name?: string | null; url?: string | null }): boolean {
-  return [info.id, info.name, info.url].every((value) => typeof value === "string" && value !== "");
-}
-
-/**
- * What is wrong with `external_urls`, as pairs of dotted field and text (messages 1, 2, 4); empty when all is well. A
- * label holds neither dot nor equals sign, and a fingerprint is 64 hex digits beside a URL (semantics 3.1).
- */
-export function externalUrlProblems(
-  urls: Readonly<Record<string, { href?: string | null; fingerprint?: string | null }>>,
-): { field: string; text: string }[] {
-  const problems: { field: string; text: string }[] = [];
-  for (const [label, { href, fingerprint }] of Object.entries(urls)) {
-    const field = `external_urls.${label}`;
-    if (!matches(URL_LABEL, label)) problems.push({ field, text: patternText(URL_LABEL, label) });
-    const hasUrl = href !== undefined && href !== null && (href !== "" || typeof fingerprint !== "string");
-    if (!hasUrl) problems.push({ field: `${field}.href`, text: "Field required" });
-    if (typeof fingerprint === "string" && !matches(FINGERPRINT, fingerprint)) {
-      problems.push({ field: `${field}.fingerprint`, text: patternText(FINGERPRINT, fingerprint) });
-    }
-  }
-  return problems;
-}
-
-function patternText(pattern: string, value: string): string {
-  return `String should match pattern '${pattern}' [input: ${value}]`;
 }
 
 /** Values that clients and templates left in place of a URL; compared without case. */

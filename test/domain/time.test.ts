@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archivedName, epochText, secondsFromMillis } from "../../src/domain/time.ts";
+import { archivedName, epochText } from "../../src/domain/time.ts";
 
 const test = suite("time");
 
@@ -24,7 +24,6 @@ test("what is no number has no text", () => {
   for (const seconds of [NaN, Infinity, -Infinity]) assert.throws(() => epochText(seconds), RangeError);
 });
 
-test("milliseconds become seconds with fraction", () => assert.is(secondsFromMillis(1700000000250), 1700000000.25));
 
 test("an archived name ends in whole seconds", () => {
   assert.is(archivedName("prod", 1700000000.99), "prod-archived-at-1700000000");

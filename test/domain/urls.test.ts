@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { externalUrlProblems, isRecordableRepo, isWebUrl, repairRepoUrl, repoUrlProblem } from "../../src/domain/urls.ts";
+import { isWebUrl, repairRepoUrl, repoUrlProblem } from "../../src/domain/urls.ts";
 
 const test = suite("urls");
 
@@ -70,25 +70,6 @@ test("a repo URL needs scheme and host", () => {
 test("only http and https with a host are web URLs", () => {
   assert.ok(isWebUrl("https://h/x?y#z"));
   for (const url of ["ftp://h", "https:h", "//h", "http://", "http://h:99999", " https://h"]) assert.not(isWebUrl(url), url);
-});
-
-test("a repo is recorded with id, name and url only", () => {
-  assert.ok(isRecordableRepo({ id: "1", name: "a", url: "https://h" }));
-  assert.not(isRecordableRepo({ name: "a", url: "https://h" }));
-  assert.not(isRecordableRepo({ id: null, name: "a", url: "https://h" }));
-  assert.not(isRecordableRepo({ id: "1", name: "", url: "https://h" }));
-  assert.not(isRecordableRepo({ id: "1", name: "a" }));
-});
-
-test("external URLs: every label, URL and fingerprint is looked at", () => {
-  const fingerprint = "a".repeat(64);
-  assert.equal(externalUrlProblems({ "a b": { href: "https://h", fingerprint }, c: { href: "" }, d: { href: "x", fingerprint: null } }), []);
-  assert.equal(externalUrlProblems({ "a.b": { href: "x" }, c: { fingerprint }, d: { href: "", fingerprint: "XYZ" } }), [
-    { field: "external_urls.a.b", text: "String should match pattern '^[^=.]+$' [input: a.b]" },
-    { field: "external_urls.c.href", text: "Field required" },
-    { field: "external_urls.d.href", text: "Field required" },
-    { field: "external_urls.d.fingerprint", text: "String should match pattern '^[a-f0-9]{64}$' [input: XYZ]" },
-  ]);
 });
 
 test.run();
