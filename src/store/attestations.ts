@@ -3,7 +3,6 @@
  * record of each name is the latest. Both are written in the transaction that records the attestation.
  */
 import type { ArtifactAttestation } from "../domain/attestation/binding.ts";
-import { factOf } from "../domain/attestation/record.ts";
 import type { AttestationFact } from "../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../domain/policy/evaluate.ts";
 import type { Db, Sources } from "./database.ts";
@@ -76,7 +75,6 @@ type CurrentRow = {
   control: string | null;
   original_public_id: string | null;
   original_type: string | null;
-  original_is_compliant: 0 | 1 | null;
   original_control: string | null;
 };
 
@@ -86,7 +84,7 @@ type CurrentRow = {
  * several artifacts with originals of their own.
  */
 const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, a.control,
-    o.public_id AS original_public_id, o.type AS original_type, o.is_compliant AS original_is_compliant, o.control AS original_control
+    o.public_id AS original_public_id, o.type AS original_type, o.control AS original_control
   FROM current_attestations c JOIN attestations a ON a.id = c.attestation_id
   LEFT JOIN attestations o ON o.id = CASE
     WHEN a.overridden_type IS NULL THEN NULL
@@ -98,15 +96,19 @@ const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_c
       WHERE b.artifact_id = c.artifact_id AND y.name = c.name AND y.overridden_type IS NULL)
     END`;
 
-/** A latest record as what counts: an override stands for what it overrides (semantics 3.6). */
-function factIn(row: CurrentRow): AttestationFact {
-  const { name, original_public_id: originalId, original_type: originalType } = row;
-  const latest = { name, attestationId: row.public_id, type: row.type, overrides: row.overridden_type, isCompliant: row.is_compliant === 1 };
-  const original =
-    originalId === null || originalType === null
-      ? []
-      : [{ name, attestationId: originalId, type: originalType, overrides: null, isCompliant: row.original_is_compliant === 1 }];
-  return factOf([latest, ...original]) as AttestationFact;
+/**
+ * A latest record as what counts (semantics 3.6): an override in force keeps id and type of the newest ordinary record. If
+ * there is none, it has no id, and the type that was given for the original.
+ */
+function factOf(row: CurrentRow): AttestationFact {
+  const overridden = row.overridden_type !== null;
+  return {
+    name: row.name,
+    type: row.original_type ?? row.overridden_type ?? row.type,
+    attestationId: overridden ? row.original_public_id : row.public_id,
+    overriddenAttestationId: overridden ? row.public_id : null,
+    isCompliant: row.is_compliant === 1,
+  };
 }
 
 export function attestationStore(db: Db, { newId }: Sources) {
@@ -194,8 +196,8 @@ export function attestationStore(db: Db, { newId }: Sources) {
       for (const row of currentOfTrail.all(trailId)) {
         const key = row.artifact_id === TRAIL_LEVEL ? null : row.artifact_id;
         const list = facts.get(key);
-        if (list) list.push(factIn(row));
-        else facts.set(key, [factIn(row)]);
+        if (list) list.push(factOf(row));
+        else facts.set(key, [factOf(row)]);
       }
       return facts;
     },
@@ -203,7 +205,7 @@ export function attestationStore(db: Db, { newId }: Sources) {
     policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
       const candidates = (level: "artifact" | "trail", key: number): AttestationCandidate[] =>
         currentOfArtifact.all(trailId, key).map((row) => ({
-          name: row.name, type: factIn(row).type, isCompliant: row.is_compliant === 1,
+          name: row.name, type: factOf(row).type, isCompliant: row.is_compliant === 1,
           control: row.original_public_id === null ? row.control : row.original_control,
           attestationId: row.public_id, level, sequence: row.id,
         }));
