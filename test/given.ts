@@ -151,9 +151,9 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       const { body: newest } = await call("GET", `/attestations/${at.org}?per_page=1`, { key: at.key });
       return newest.data[0].attestation_id;
     },
-    /** A policy; `yaml` null: without a version. What is not said of the file is `_schema` alone. */
+    /** A policy with one version more: `yaml` stands below the `_schema` line. null: without a version. */
     async policy(at: { org: string; key: string }, { name = fresh("policy"), yaml }: { name?: string; yaml: string | null }): Promise<string> {
-      const file = yaml === null ? {} : { file: { name: "policy_file", filename: "policy.yml", content: `_schema: https://kosli.com/schemas/policy/environment/v1\n${yaml}` } };
+      const file = yaml === null ? {} : { file: { name: "policy_file", filename: "policy.yml", content: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}` } };
       await reported("policy", call("PUT", `/policies/${at.org}`, { key: at.key, form: { field: "payload", json: { name, type: "env" }, ...file } }));
       return name;
     },
