@@ -219,7 +219,7 @@ function applyFlow({ store, organization, note }: Context, { name, description, 
  */
 export function templateText(file: UploadedFile): string {
   const text = decodeUtf8(file.bytes);
-  const problems = text === null ? [notUtf8(file.bytes)] : nulIn(text) ?? parseTemplate(text).problems;
+  const problems = text === null ? [notUtf8(file.bytes)] : parseTemplate(text).problems;
   if (text === null || problems) throw invalid({ template_file: renderTemplateProblems(problems ?? []) });
   return text;
 }
@@ -231,15 +231,6 @@ function decodeUtf8(bytes: Uint8Array): string | null {
   } catch {
     return null;
   }
-}
-
-/** A NUL anywhere, also where the grammar does not look: in the comments around the document. No text with one is stored. */
-function nulIn(text: string): TemplateProblem[] | null {
-  const at = text.indexOf("\0");
-  if (at === -1) return null;
-  const before = text.slice(0, at).split("\n");
-  const column = (before.at(-1) ?? "").length + 1;
-  return [{ location: "template_file", problem: "Not YAML: the character \\x00 is not allowed", line: before.length, column }];
 }
 
 /** Where the text stops being UTF-8. A line feed byte is never part of another character, so lines can be told apart. */

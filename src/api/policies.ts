@@ -1,7 +1,8 @@
 import { Type } from "typebox";
+import { excerpt } from "../domain/excerpt.ts";
 import { POLICY_NAME } from "../domain/names.ts";
 import type { ControlReference, PolicyDocument } from "../domain/policy/ast.ts";
-import { excerpt, renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
+import { renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
 import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
 import { invalid } from "../errors.ts";
 import type { AppError } from "../errors.ts";
