@@ -6,7 +6,8 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { RequestListener, Server } from "node:http";
+import type { RequestListener, Server, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
@@ -18,7 +19,8 @@ import type { EvidenceReader } from "./api/evidence.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import { AppError } from "./errors.ts";
-import type { BodyLimits, EvidenceStage } from "./http/body.ts";
+import type { BodyLimits } from "./http/body.ts";
+import type { EvidenceStage } from "./http/form.ts";
 import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
@@ -155,10 +157,24 @@ export type ServerLimits = {
  * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had.
  */
 export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
-  const handler = app.callback();
-  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handler);
+  const serve = app.callback();
+  const answers = new WeakMap<Duplex, ServerResponse>();
+  const handler: RequestListener = (request, response) => {
+    answers.set(request.socket, response);
+    serve(request, response);
+  };
+  const timing = {
+    headersTimeout: limits.headerTimeout * 1000,
+    requestTimeout: limits.requestTimeout * 1000,
+    // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
+    connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
+  };
+  const server = createServer({ ...timing, maxHeaderSize: MAX_HEADER_BYTES }, handler);
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
   server.on("checkContinue", handler);
+  // Other expectations are met by answering as always.
+  server.on("checkExpectation", handler);
+  server.on("clientError", (error: Error & { code?: string }, socket) => refuseBroken(error, socket, answers.get(socket) ?? null));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
@@ -166,6 +182,32 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   const bound = server.address() as AddressInfo;
   const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
   return { server, url: `http://${host}:${bound.port}` };
+}
+
+/** A list query names a thousand commits with 40 digits each in its address; node's own 16 KB would not take them. */
+const MAX_HEADER_BYTES = 262_144;
+
+const BROKEN: Record<string, readonly [line: string, message: string]> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request did not arrive in time"],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The address and the headers of the request are too long"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Content Too Large", "The chunk extensions of the request are too long"],
+};
+
+/**
+ * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
+ * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
+ */
+function refuseBroken(error: { code?: string }, socket: Duplex, answer: ServerResponse | null): void {
+  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+  if (answer && !answer.writableFinished) {
+    if (answer.headersSent) return void socket.destroy();
+    // The request was whole; what is broken are the bytes after it.
+    if (answer.req.complete) return void answer.setHeader("Connection", "close");
+  }
+  const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
+  const body = JSON.stringify({ message });
+  const head = ["Connection: close", "Content-Type: application/json; charset=utf-8", `Content-Length: ${Buffer.byteLength(body)}`];
+  socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
 
 /** Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. */
