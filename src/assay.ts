@@ -5,10 +5,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { RequestListener, Server, ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
+import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import Koa from "koa";
@@ -20,6 +20,7 @@ import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import { AppError } from "./errors.ts";
 import type { BodyLimits } from "./http/body.ts";
+import { refuseBroken } from "./http/broken.ts";
 import type { EvidenceStage } from "./http/form.ts";
 import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
@@ -151,17 +152,25 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
+/** What a stop must know of a server: its connections, and the answers that are not finished. */
+type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: boolean };
+const trafficOf = new WeakMap<Server, Traffic>();
+
 /**
  * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
  * something that passes requests on.
  * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had.
  */
 export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
-  const serve = app.callback();
-  const answers = new WeakMap<Duplex, ServerResponse>();
-  const handler: RequestListener = (request, response) => {
-    answers.set(request.socket, response);
-    serve(request, response);
+  const handler = app.callback();
+  const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
+  const latest = new WeakMap<Duplex, ServerResponse>();
+  const handle: RequestListener = (request, response) => {
+    latest.set(request.socket, response);
+    traffic.answers.add(response);
+    response.once("close", () => traffic.answers.delete(response));
+    if (traffic.stopping) response.setHeader("Connection", "close");
+    handler(request, response);
   };
   const timing = {
     headersTimeout: limits.headerTimeout * 1000,
@@ -169,12 +178,17 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
     // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
     connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
   };
-  const server = createServer({ ...timing, maxHeaderSize: MAX_HEADER_BYTES }, handler);
+  const server = createServer({ ...timing, maxHeaderSize: MAX_HEADER_BYTES }, handle);
+  trafficOf.set(server, traffic);
+  server.on("connection", (socket: Socket) => {
+    traffic.sockets.add(socket);
+    socket.once("close", () => traffic.sockets.delete(socket));
+  });
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
-  server.on("checkContinue", handler);
+  server.on("checkContinue", handle);
   // Other expectations are met by answering as always.
-  server.on("checkExpectation", handler);
-  server.on("clientError", (error: Error & { code?: string }, socket) => refuseBroken(error, socket, answers.get(socket) ?? null));
+  server.on("checkExpectation", handle);
+  server.on("clientError", (error, socket) => refuseBroken(error, socket, latest.get(socket) ?? null));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
@@ -187,32 +201,23 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
 /** A list query names a thousand commits with 40 digits each in its address; node's own 16 KB would not take them. */
 const MAX_HEADER_BYTES = 262_144;
 
-const BROKEN: Record<string, readonly [line: string, message: string]> = {
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request did not arrive in time"],
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The address and the headers of the request are too long"],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Content Too Large", "The chunk extensions of the request are too long"],
-};
-
 /**
- * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
- * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
+ * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections
+ * that clients only keep open, for a next request or for a first one, delay nothing.
  */
-function refuseBroken(error: { code?: string }, socket: Duplex, answer: ServerResponse | null): void {
-  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  if (answer && !answer.writableFinished) {
-    if (answer.headersSent) return void socket.destroy();
-    // The request was whole; what is broken are the bytes after it.
-    if (answer.req.complete) return void answer.setHeader("Connection", "close");
-  }
-  const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
-  const body = JSON.stringify({ message });
-  const head = ["Connection: close", "Content-Type: application/json; charset=utf-8", `Content-Length: ${Buffer.byteLength(body)}`];
-  socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
-}
-
-/** Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. */
 export async function unlisten(server: Server, patience: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const traffic = trafficOf.get(server);
+  if (traffic) {
+    traffic.stopping = true;
+    for (const answer of traffic.answers) {
+      if (!answer.headersSent) answer.setHeader("Connection", "close");
+      // Its head promised to keep the connection; by the next turn it is an idle one.
+      else answer.once("close", () => setImmediate(() => server.closeIdleConnections()));
+    }
+    // Node takes a connection for busy until its first request came.
+    for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();
+  }
   server.closeIdleConnections();
   const timer = setTimeout(() => server.closeAllConnections(), patience * 1000);
   await closed;

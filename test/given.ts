@@ -134,7 +134,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   };
 }
 
-const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10 };
+const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10, linger: 5 };
 
 /** A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said otherwise. */
 export function formData(part: Part): FormData {
