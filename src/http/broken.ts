@@ -12,7 +12,7 @@ const BROKEN: Record<string, readonly [line: string, message: string]> = {
  * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
  * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
  */
-export function refuseBroken(error: { code?: string }, socket: Duplex, answer: ServerResponse | null): void {
+export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
   if (answer && !answer.writableFinished) {
     if (answer.headersSent) return void socket.destroy();

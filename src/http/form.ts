@@ -43,6 +43,8 @@ type Arrival = {
   seen: Set<string>;
   /** Everything ever staged for this request, also what is still on its way. */
   staging: Promise<StagedFile>[];
+  /** The taking of file parts. */
+  receiving: Promise<void>[];
   open: Readable[];
   /** Ends the reading with the first error given. */
   fail(error: unknown): void;
@@ -55,11 +57,17 @@ const fileLimitOf = (form: FormBody, limits: BodyLimits): number =>
 /** The most bytes of a whole form. */
 const formLimitOf = (form: FormBody, limits: BodyLimits): number => fileLimitOf(form, limits) + limits.form + FORM_OVERHEAD;
 
+/** 413 for a whole form: where it has a file, that is what makes it large. */
+const formTooLarge = (form: FormBody, limits: BodyLimits): AppError =>
+  form.file ? fileTooLarge(fileLimitOf(form, limits)) : tooLarge("Request body size", limits.form);
+
 const engine: StorageEngine = {
   _handleFile(request, part, done) {
     const arrival = arrivals.get(request);
     if (!arrival) return done(new Error("upload without a request"));
-    receive(arrival, part).then(
+    const received = receive(arrival, part);
+    arrival.receiving.push(received);
+    received.then(
       () => done(null, {}),
       (error: Error) => {
         arrival.fail(error);
@@ -162,7 +170,7 @@ function watch(arrival: Arrival, request: IncomingMessage, parser: Writable): vo
   let received = 0;
   request.on("data", (chunk: Buffer) => {
     received += chunk.length;
-    if (received > most) arrival.fail(tooLarge("Request body size", most));
+    if (received > most) arrival.fail(formTooLarge(form, limits));
     if (arrival.json === null) replacements.add(chunk);
   });
   const parts = form.file ? `'${form.part}' and '${form.file.part}' are` : `'${form.part}' is`;
@@ -251,14 +259,14 @@ export async function readForm(ctx: Koa.Context, form: FormBody, limits: BodyLim
     throw badRequest("The multipart form is broken: its boundary is longer than 70 characters");
   refuseEncoded(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > formLimitOf(form, limits))
-    throw form.file ? fileTooLarge(fileLimitOf(form, limits)) : tooLarge("Request body size", limits.form);
+    throw formTooLarge(form, limits);
   announce(ctx);
 
   const request = ctx.req;
   let fail: (error: unknown) => void = () => undefined;
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
   failed.catch(() => undefined);
-  const arrival: Arrival = { form, limits, evidence, json: null, file: null, seen: new Set(), staging: [], open: [], fail };
+  const arrival: Arrival = { form, limits, evidence, json: null, file: null, seen: new Set(), staging: [], receiving: [], open: [], fail };
   arrivals.set(request, arrival);
   request.setTimeout(limits.stall * 1000, () => fail(stalled(limits.stall)));
   try {
@@ -273,9 +281,12 @@ export async function readForm(ctx: Koa.Context, form: FormBody, limits: BodyLim
     // Nobody takes the rest from here on: it must not pile up in the parser.
     request.unpipe();
     for (const stream of arrival.open) stream.destroy();
+    const received = await Promise.allSettled(arrival.receiving);
     const settled = await Promise.allSettled(arrival.staging);
     await evidence.discard(settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
-    throw formError(error, request);
+    // A part that is refused stops its stream, and multer may report that sooner than the part its reason.
+    const reasons = [error, ...received.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []))];
+    throw formError(reasons.find((reason) => reason instanceof AppError) ?? error, request);
   } finally {
     request.setTimeout(0);
   }

@@ -143,6 +143,11 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
         failure,
       );
     };
+    if (isStillSending(ctx)) {
+      // A small body mostly came with the head and is only not parsed yet: such a connection is kept.
+      ctx.req.resume();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (ctx.res.destroyed || ctx.res.writableFinished) done();
     else if (isStillSending(ctx)) {
       answerEarly(ctx);
@@ -167,7 +172,6 @@ function answerEarly(ctx: Koa.Context): void {
   res.setHeader("Connection", "close");
   if (ctx.method !== "HEAD" && body != null) res.write(body as string | Buffer);
   else res.flushHeaders();
-  ctx.req.resume();
 }
 
 /** Resolves when the body has ended, the client is gone, or `seconds` are over. */
