@@ -47,7 +47,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   const app = createApp({
     db, store, writer, sources, logger,
-    evidence: { ...vault, open: (digest, range) => reader.open(range ? { digest, ...range } : { digest }) },
+    evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
     checkResponses: true,
