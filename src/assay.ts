@@ -5,9 +5,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { RequestListener, Server } from "node:http";
+import type { RequestListener, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import Koa from "koa";
@@ -18,7 +19,9 @@ import type { EvidenceReader } from "./api/evidence.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import { AppError } from "./errors.ts";
-import type { BodyLimits, EvidenceStage } from "./http/body.ts";
+import type { BodyLimits } from "./http/body.ts";
+import { refuseBroken } from "./http/broken.ts";
+import type { EvidenceStage } from "./http/form.ts";
 import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
@@ -149,6 +152,10 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
+/** What a stop must know of a server: its connections, and the answers that are not finished. */
+type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: boolean };
+const trafficOf = new WeakMap<Server, Traffic>();
+
 /**
  * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
  * something that passes requests on.
@@ -156,9 +163,32 @@ export type ServerLimits = {
  */
 export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
   const handler = app.callback();
-  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handler);
+  const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
+  const latest = new WeakMap<Duplex, ServerResponse>();
+  const handle: RequestListener = (request, response) => {
+    latest.set(request.socket, response);
+    traffic.answers.add(response);
+    response.once("close", () => traffic.answers.delete(response));
+    if (traffic.stopping) response.setHeader("Connection", "close");
+    handler(request, response);
+  };
+  const timing = {
+    headersTimeout: limits.headerTimeout * 1000,
+    requestTimeout: limits.requestTimeout * 1000,
+    // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
+    connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
+  };
+  const server = createServer({ ...timing, maxHeaderSize: MAX_HEADER_BYTES }, handle);
+  trafficOf.set(server, traffic);
+  server.on("connection", (socket: Socket) => {
+    traffic.sockets.add(socket);
+    socket.once("close", () => traffic.sockets.delete(socket));
+  });
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
-  server.on("checkContinue", handler);
+  server.on("checkContinue", handle);
+  // Other expectations are met by answering as always.
+  server.on("checkExpectation", handle);
+  server.on("clientError", (error, socket) => refuseBroken(error, socket, latest.get(socket) ?? null));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
@@ -168,9 +198,26 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   return { server, url: `http://${host}:${bound.port}` };
 }
 
-/** Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. */
+/** A list query names a thousand commits with 40 digits each in its address; node's own 16 KB would not take them. */
+const MAX_HEADER_BYTES = 262_144;
+
+/**
+ * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections
+ * that clients only keep open, for a next request or for a first one, delay nothing.
+ */
 export async function unlisten(server: Server, patience: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const traffic = trafficOf.get(server);
+  if (traffic) {
+    traffic.stopping = true;
+    for (const answer of traffic.answers) {
+      if (!answer.headersSent) answer.setHeader("Connection", "close");
+      // Its head promised to keep the connection; by the next turn it is an idle one.
+      else answer.once("close", () => setImmediate(() => server.closeIdleConnections()));
+    }
+    // Node takes a connection for busy until its first request came.
+    for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();
+  }
   server.closeIdleConnections();
   const timer = setTimeout(() => server.closeAllConnections(), patience * 1000);
   await closed;

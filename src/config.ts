@@ -130,9 +130,10 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   formLimit: {
     name: "formLimit", flag: "form-limit", variable: "ASSAY_FORM_LIMIT", key: "form_limit", placeholder: "SIZE",
-    // The lower bound is promised to clients (semantics 10).
+    // The lower bound is promised to clients (semantics 10). It is also what an upload that is far too large is measured by:
+    // only a Content-Length above file limit plus form limit says at once that a part is over its limit.
     parse: (text) => parseSize(text, 10 * MB, LARGEST_JSON), accepts: "a size such as 32MB, from 10MB to 256MB",
-    default: "32MB", secret: false, unit: "bytes",
+    default: "10MB", secret: false, unit: "bytes",
     description: "Largest JSON part of a multipart body",
   },
   headerTimeout: {

@@ -64,6 +64,9 @@ export type ApplyPlan = { organizations: readonly OrganizationPlan[]; users: rea
 
 export type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null; problems: string[] };
 
+/** What a name of an organization or a user looks like, in words. */
+export const NAME_RULE = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
+
 /** The latest moment at which a key may expire, in epoch seconds (semantics 1.6). */
 export const LATEST_EXPIRY = 4_102_444_800;
 
@@ -128,7 +131,7 @@ type Reader<T> = {
 // Organizations and users share one grammar, see domain/names.ts.
 const NAME = text(
   (value) => matches(USER_NAME, value),
-  "a name of letters, digits and - _ . ~ that begins with a letter or a digit",
+  NAME_RULE,
 );
 // semantics 1.5
 const ACCOUNT_NAME = text(

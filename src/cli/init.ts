@@ -1,7 +1,7 @@
 /** `assay init`: the first organization with its admin and a key, on data that nobody uses yet. */
 import { systemSources } from "../assay.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../domain/names.ts";
-import { isDisplayName, isEmail } from "./apply-file.ts";
+import { isDisplayName, isEmail, NAME_RULE } from "./apply-file.ts";
 import type { ApplyPlan } from "./apply-file.ts";
 import { applyPlan } from "./apply-plan.ts";
 import type { Change } from "./apply-plan.ts";
@@ -57,9 +57,8 @@ function readOptions(args: Args): Admin {
   const [org, user, email] = [option("org"), option("user"), option("email")];
   const displayName = option("display-name") ?? "";
   const problems: string[] = [];
-  const name = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
-  if (org === null || !matches(ORGANIZATION_NAME, org)) problems.push(`--org: give ${name}`);
-  if (user === null || !matches(USER_NAME, user)) problems.push(`--user: give ${name}`);
+  if (org === null || !matches(ORGANIZATION_NAME, org)) problems.push(`--org: give ${NAME_RULE}`);
+  if (user === null || !matches(USER_NAME, user)) problems.push(`--user: give ${NAME_RULE}`);
   if (org !== null && org === user) problems.push("--org: the personal organization of the user bears that name, give another one");
   if (email !== null && !isEmail(email)) problems.push("--email: give an e-mail address");
   if (!isDisplayName(displayName)) problems.push("--display-name: give a text of at most 256 characters on one line");

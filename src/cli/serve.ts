@@ -9,6 +9,7 @@ import type { Instance } from "../serve.ts";
 import { parseApplyFile } from "./apply-file.ts";
 import type { ApplyPlan } from "./apply-file.ts";
 import { applyPlan, describeChanges } from "./apply-plan.ts";
+import type { Change } from "./apply-plan.ts";
 import type { Args } from "./args.ts";
 import { configure, readText } from "./configuration.ts";
 import { change, loadLibrary } from "./data.ts";
@@ -105,7 +106,7 @@ export async function readPlan(io: Io, name: string): Promise<ApplyPlan> {
  * Applies a plan in one transaction. `name` is that of its file, for messages.
  * @throws a command failure that lists everything that keeps it from being applied; nothing was changed then.
  */
-export function applyWhole(data: Data, plan: ApplyPlan, name: string, operation: string) {
+export function applyWhole(data: Data, plan: ApplyPlan, name: string, operation: string): readonly Change[] {
   const { changes, problems } = change(data, () => applyPlan(data.store, plan, operation, systemSources.now()));
   if (changes === null) throw misapplied(name, problems);
   return changes;

@@ -49,7 +49,6 @@ export function attestationListStore(db: Db) {
   const ofCommit = db.prepare<[number, string], PlacedAttestationRow>(
     `${PLACED_ATTESTATIONS} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC`,
   );
-  const referenced = db.prepare<[string], { one: 1 }>("SELECT 1 AS one FROM attestations WHERE evidence_digest = ? LIMIT 1");
 
   const bounds = ({ from, to }: Span): [number, number] => [from ?? 0, to ?? Number.MAX_SAFE_INTEGER];
 
@@ -89,7 +88,5 @@ export function attestationListStore(db: Db) {
     countOfFlow: (flowId: number, span: Span): number => countOfFlow.get(flowId, ...bounds(span))?.n ?? 0,
     /** All records about a commit. */
     ofCommit: (organizationId: number, sha: string): PlacedAttestationRow[] => ofCommit.all(organizationId, sha),
-    /** Whether some record names a file of this content: then it must never be swept. */
-    isEvidenceReferenced: (digest: string): boolean => referenced.get(digest) !== undefined,
   };
 }

@@ -15,8 +15,6 @@ export type OrganizationRow = {
 
 const COLUMNS = "id, public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at";
 
-export type MembershipChange = { userName: string; role: Role | null; previousRole: Role | null; changedBy: string };
-
 export function organizationStore(db: Db, { now, newId }: Sources) {
   const byName = db.prepare<[string], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE name = ?`);
   const byId = db.prepare<[number], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE id = ?`);

@@ -38,6 +38,8 @@ export interface Running {
   stop(signal?: NodeJS.Signals): Promise<Exit>;
   /** What it wrote so far, both streams together. */
   output(): string;
+  /** Resolves with everything it wrote to stdout and stderr once that matches; rejects when the process ends without. */
+  wrote(pattern: RegExp): Promise<string>;
 }
 
 /** The executable under test; ASSAY_EXECUTABLE names another one than this checkout's. */
@@ -69,6 +71,15 @@ export function start(args: readonly string[], options: Options = {}): Promise<R
     const impatience = setTimeout(() => child.kill("SIGKILL"), STOP_SECONDS * 1000);
     return exited.finally(() => clearTimeout(impatience));
   };
+  const wrote = (pattern: RegExp): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (pattern.test(output.all())) resolve(output.all());
+      };
+      output.onChange(look);
+      look();
+      void exited.then(() => reject(new Error(`assay ${args.join(" ")} ended without writing ${pattern}; its output:\n${output.all()}`)));
+    });
 
   return new Promise((resolve, reject) => {
     const fail = (why: string): void => reject(new Error(`assay ${args.join(" ")} ${why}; its output:\n${output.all()}`));
@@ -81,12 +92,12 @@ export function start(args: readonly string[], options: Options = {}): Promise<R
       clearTimeout(impatience);
       fail(`ended with ${exit.signal ?? `exit code ${exit.code}`} before it listened`);
     });
-    output.onChange(() => {
+    const forget = output.onChange(() => {
       const url = LISTENING.exec(output.all())?.[1];
       if (url === undefined || child.pid === undefined) return;
-      output.onChange(() => {});
+      forget();
       clearTimeout(impatience);
-      resolve({ url, pid: child.pid, exited, stop, output: output.all });
+      resolve({ url, pid: child.pid, exited, stop, output: output.all, wrote });
     });
   });
 }
@@ -113,8 +124,8 @@ interface Output {
   stdout(): string;
   stderr(): string;
   all(): string;
-  /** Sets what is called after each piece of output. */
-  onChange(listener: () => void): void;
+  /** Has `listener` called after each piece of output; the returned function ends that. */
+  onChange(listener: () => void): () => void;
 }
 
 function launch(args: readonly string[], options: Options): { child: ChildProcess; output: Output; exited: Promise<Exit> } {
@@ -136,11 +147,11 @@ function launch(args: readonly string[], options: Options): { child: ChildProces
 
 function collect(child: ChildProcess): Output {
   const pieces: { from: "stdout" | "stderr"; bytes: Buffer }[] = [];
-  let changed = (): void => {};
+  const listeners = new Set<() => void>();
   for (const from of ["stdout", "stderr"] as const) {
     child[from]?.on("data", (bytes: Buffer) => {
       pieces.push({ from, bytes });
-      changed();
+      for (const listener of listeners) listener();
     });
   }
   const text = (from: "stdout" | "stderr" | null): string =>
@@ -150,7 +161,8 @@ function collect(child: ChildProcess): Output {
     stderr: () => text("stderr"),
     all: () => text(null),
     onChange: (listener) => {
-      changed = listener;
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
   };
 }

@@ -16,7 +16,8 @@ const never = new Promise<never>(() => {});
 
 /** The process stops before its call number `step`: nothing after it happens. Half of a write that is cut off does. */
 function stoppingDisk(root: string, step: number): { disk: Disk; stopped: Promise<void>; calls: string[] } {
-  const { passed: stopped, open: stop } = gate();
+  const { passed: reached, open: stop } = gate();
+  const running = new Set<Promise<unknown>>();
   const calls: string[] = [];
   const cut = ((fd: number, bytes: Buffer, offset: number, length: number) =>
     realDisk.write(fd, bytes, offset, calls.length > step ? Math.ceil(length / 2) : length, null)) as Disk["write"];
@@ -29,9 +30,29 @@ function stoppingDisk(root: string, step: number): { disk: Disk; stopped: Promis
         await never;
       }
     },
-    { ...realDisk, write: cut },
+    tracked({ ...realDisk, write: cut }, running),
   );
-  return { disk, stopped, calls };
+  return { disk, stopped: reached.then(() => settled(running)), calls };
+}
+
+/** The calls of a disk, each in `running` for as long as it lasts. */
+function tracked(disk: Disk, running: Set<Promise<unknown>>): Disk {
+  const track = (call: (...args: unknown[]) => Promise<unknown>) => (...args: unknown[]) => {
+    const result = call(...args);
+    running.add(result);
+    const done = (): void => void running.delete(result);
+    result.then(done, done);
+    return result;
+  };
+  return Object.fromEntries(Object.entries(disk).map(([name, call]) => [name, track(call as never)])) as Disk;
+}
+
+/** Calls that neighbours began before the stop end at some time after it: the process is only dead once they have. */
+async function settled(running: ReadonlySet<Promise<unknown>>): Promise<void> {
+  do {
+    await Promise.allSettled(running);
+    await new Promise(setImmediate);
+  } while (running.size > 0);
 }
 
 async function storeBoth({ vault }: ReturnType<typeof givenVault>): Promise<void> {

@@ -1,0 +1,117 @@
+/** Runs commands in this process, on data directories of their own. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemSources } from "../../src/assay.ts";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { runCli } from "../../src/cli/frame.ts";
+import type { Io } from "../../src/cli/frame.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
+import type { Store } from "../../src/store/index.ts";
+
+export type Outcome = { code: number; out: string; err: string };
+export type Surroundings = { stdin?: string; env?: Record<string, string>; cwd?: string };
+
+/** One command to its end. */
+export async function cli(argv: readonly string[], surroundings: Surroundings = {}): Promise<Outcome> {
+  const running = start(argv, surroundings);
+  return running.ended;
+}
+
+export type Started = {
+  ended: Promise<Outcome>;
+  /** Everything on stdout so far. */
+  out(): string;
+  /** Resolves with everything on both streams once that matches; rejects when the command ends without. */
+  wrote(pattern: RegExp): Promise<string>;
+  /** Asks the command to stop, as SIGTERM does, and waits for its end. */
+  stop(): Promise<Outcome>;
+  /** What the command registered for errors that nothing caught. */
+  crash(error: unknown): void;
+};
+
+/** Starts a command that runs until it is told to stop. */
+export function start(argv: readonly string[], surroundings: Surroundings = {}): Started {
+  let [out, err] = ["", ""];
+  const listeners = new Set<() => void>();
+  let requestStop: (signal: string) => void = () => undefined;
+  const stopRequested = new Promise<string>((resolve) => (requestStop = resolve));
+  let crash: (error: unknown) => void = () => undefined;
+  const io: Io = {
+    stdout(text) {
+      out += text;
+      for (const listener of listeners) listener();
+    },
+    stderr(text) {
+      err += text;
+      for (const listener of listeners) listener();
+    },
+    stdin: (async function* () {
+      yield Buffer.from(surroundings.stdin ?? "");
+    })(),
+    env: surroundings.env ?? {},
+    cwd: surroundings.cwd ?? tmpdir(),
+    isTty: false,
+    stopRequested: () => stopRequested,
+    onCrash: (listener) => void (crash = listener),
+  };
+  const ended = runCli(COMMANDS, argv, io).then((code) => ({ code, out, err }));
+  return {
+    ended,
+    out: () => out,
+    wrote: (pattern) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          if (pattern.test(out + err)) resolve(out + err);
+        };
+        listeners.add(look);
+        look();
+        void ended.then(({ code }) => reject(new Error(`assay ${argv.join(" ")} ended with ${code} without writing ${pattern}:\n${out}${err}`)));
+      }),
+    stop() {
+      requestStop("SIGTERM");
+      return ended;
+    },
+    crash: (error) => crash(error),
+  };
+}
+
+/** Calls `body` with a new directory (absolute, 0700) and removes it afterwards. */
+export async function inDirectory<T>(body: (directory: string) => Promise<T>): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), "assay-cli-"));
+  try {
+    return await body(directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Looks into a data directory. */
+export function look<T>(directory: string, body: (store: Store, db: Db) => T): T {
+  const db = openDatabase(directory, systemSources.now());
+  try {
+    return body(openStore(db, systemSources), db);
+  } finally {
+    db.close();
+  }
+}
+
+/** The audit log, oldest first, as "operation event target detail" with the id of a key left out. */
+export const auditOf = (directory: string): string[] =>
+  look(directory, (_, db) =>
+    db.prepare<[], { line: string }>(
+      `SELECT operation || ' ' || event || ' ' || (CASE WHEN event LIKE 'api_key.%' THEN '-' ELSE target END) || ' ' || detail_json AS line
+       FROM audit_log ORDER BY id`,
+    ).all().map(({ line }) => line));
+
+/** How many rows each table of accounts has. */
+export const countRows = (directory: string): Record<string, number> =>
+  look(directory, (_, db) =>
+    Object.fromEntries(
+      ["organizations", "users", "memberships", "membership_events", "service_accounts", "api_keys", "audit_log"].map((table) => [
+        table,
+        db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? -1,
+      ]),
+    ));

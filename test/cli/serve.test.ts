@@ -1,0 +1,209 @@
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { lockDirectory } from "../../src/store/lock.ts";
+import { cli, countRows, inDirectory, look, start } from "./in-process.ts";
+import type { Started } from "./in-process.ts";
+
+const test = suite("cli/serve");
+
+const LISTEN = ["--listen", "127.0.0.1:0"];
+
+const urlOf = async (server: Started): Promise<string> => /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
+
+async function get(url: string, key: string | null = null): Promise<{ status: number; text: string }> {
+  const response = await fetch(url, { headers: key === null ? {} : { Authorization: `Bearer ${key}` } });
+  return { status: response.status, text: await response.text() };
+}
+
+test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing behind", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "deep", "data");
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    const url = await urlOf(server);
+    assert.is(server.out(), `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\n`);
+    assert.equal(await get(`${url}/ready`), { status: 200, text: "OK" });
+    // The base URL follows from the port that was bound.
+    assert.equal(JSON.parse((await get(`${url}/api/v2/openapi.json`)).text).servers, [{ url: `${url}/api/v2` }]);
+    const { code, out, err } = await server.stop();
+    assert.is(code, 0, err);
+    assert.is(out, server.out());
+    const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
+    assert.equal(lines.map(({ level, msg }) => `${level} ${msg}`).sort(), ["info request", "info stopping"], "probes are not logged");
+    await fetch(`${url}/ready`).then(() => assert.unreachable("it still listens"), () => undefined);
+
+    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"], "no journal, no WAL");
+    assert.equal(readdirSync(join(data, "staging")), []);
+    lockDirectory(data).release();
+    assert.is(look(data, (_, db) => db.pragma("integrity_check", { simple: true })), "ok");
+  }));
+
+test("--json, a base URL of its own, and the configuration file", () =>
+  inDirectory(async (directory) => {
+    writeFileSync(join(directory, "assay.yml"), "data: data\nlisten: 127.0.0.1:0\nbase_url: https://assay.example.com/x/\nlog_level: warn\n");
+    const server = start(["serve", "--json", "--config", "assay.yml"], { cwd: directory });
+    await server.wrote(/\n/);
+    const { listening, ...rest } = JSON.parse(server.out());
+    assert.equal(rest, { base_url: "https://assay.example.com/x", reference: "https://assay.example.com/x/api/v2/doc/" });
+    assert.equal(JSON.parse((await get(`${listening}/api/v2/openapi.json`)).text).servers, [{ url: "https://assay.example.com/x/api/v2" }]);
+    const { code, err } = await server.stop();
+    assert.equal([code, err], [0, ""]);
+    assert.ok(existsSync(join(directory, "data", "assay.db")));
+  }));
+
+test("mistakes of the configuration are told at once, with exit code 2, before anything is made", () =>
+  inDirectory(async (directory) => {
+    const { code, out, err } = await cli(["serve", "--listen", "nowhere", "--evidence-limit", "5"], { cwd: directory, env: { ASSAY_LISTN: "x" } });
+    assert.equal([code, out], [2, ""]);
+    assert.equal(err.split("\n").map((line) => line.split(":")[1]), [
+      " listen (flag --listen)", " evidence-limit (flag --evidence-limit)", " unknown variable ASSAY_LISTN", " data is not set", undefined,
+    ]);
+    assert.equal(readdirSync(directory), []);
+  }));
+
+test("a second server on the same data is refused with exit code 4, and the first goes on", () =>
+  inDirectory(async (data) => {
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    const url = await urlOf(server);
+    assert.equal(await cli(["serve", "--data", data, ...LISTEN]), {
+      code: 4, out: "",
+      err: `assay: the data directory ${data} is in use by another Assay process. Stop that process first, or give this one a data directory of its own with --data\n`,
+    });
+    assert.is((await get(`${url}/ready`)).status, 200);
+    assert.is((await server.stop()).code, 0);
+  }));
+
+test("a database of a newer program is refused with exit code 3 and not touched", () =>
+  inDirectory(async (data) => {
+    await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    look(data, (_, db) => db.pragma("user_version = 99"));
+    const commands = [["serve", ...LISTEN], ["dev", ...LISTEN], ["init", "--org", "a", "--user", "b"], ["key", "list", "--user", "ops"]];
+    for (const command of commands) {
+      const { code, out, err } = await cli([...command, "--data", data]);
+      assert.equal([code, out], [3, ""], command.join(" "));
+      assert.match(err, /^assay: the database \S+assay\.db has schema version 99, but this program knows versions up to \d+\. /);
+    }
+    lockDirectory(data).release();
+  }));
+
+test("an address that cannot be had is told in words, and the data is free again", () =>
+  inDirectory(async (data) => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as AddressInfo;
+    const table: [string, string][] = [
+      [`127.0.0.1:${port}`, "another program listens there; choose another port with --listen HOST:PORT or ASSAY_LISTEN"],
+      ["192.0.2.1:8001", "this machine does not have that address; give another one with --listen HOST:PORT or ASSAY_LISTEN"],
+    ];
+    for (const [listen, problem] of table) {
+      assert.equal(await cli(["serve", "--data", data, "--listen", listen]), { code: 1, out: "", err: `assay: cannot listen on ${listen}: ${problem}\n` });
+      lockDirectory(data).release();
+    }
+    await new Promise((resolve) => other.close(resolve));
+  }));
+
+test("the bootstrap file is applied before the server listens; what changed is told, with minted keys", () =>
+  inDirectory(async (data) => {
+    const file = join(data, "bootstrap.yml");
+    writeFileSync(file, `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}, {description: second, key: "0123456789abcdef"}]}]`);
+    const server = start(["serve", "--data", data, ...LISTEN, "--bootstrap", file]);
+    const url = await urlOf(server);
+    const minted = /^ {11}([\w-]{43})$/m.exec(server.out())?.[1] ?? "";
+    assert.equal(server.out().split("\n"), [
+      "created    user ops", "created    organization ops: personal", "created    member ops/ops: admin", "created    organization acme",
+      "created    member acme/ops: admin", "created    API key of ops: first", `           ${minted}`, "created    API key of ops: second",
+      `listening on ${url}`, `API reference: ${url}/api/v2/doc/`, "",
+    ]);
+    for (const key of [minted, "0123456789abcdef"]) assert.is((await get(`${url}/api/v2/organizations/acme`, key)).status, 200);
+    assert.is((await server.stop()).code, 0);
+
+    const again = start(["serve", "--data", data, ...LISTEN, "--bootstrap", file]);
+    await urlOf(again);
+    assert.match(again.out(), /^listening on /);
+    assert.not.match((await again.stop()).err, minted);
+  }));
+
+test("mistakes of the bootstrap file end the start with exit code 1: all of them, and nothing is applied", () =>
+  inDirectory(async (directory) => {
+    const [data, file] = [join(directory, "data"), join(directory, "b.yml")];
+    const serve = () => cli(["serve", "--data", data, ...LISTEN, "--bootstrap", "b.yml"], { cwd: directory });
+    assert.match((await serve()).err, /^assay: cannot read b\.yml: ENOENT/);
+    writeFileSync(file, "users: [{name: 1}, {nam: x}]");
+    const unreadable = await serve();
+    assert.equal([unreadable.code, unreadable.err.split("\n").length], [1, 5]);
+    assert.equal(readdirSync(directory), ["b.yml"], "nothing was made for a file that cannot be right");
+
+    writeFileSync(file, "users: [{name: new}]\norganizations: [{name: a, members: [{user: x, role: admin}, {user: y, role: admin}]}]");
+    assert.equal(await serve(), {
+      code: 1, out: "",
+      err: ["b.yml line 2 column 37: organizations[0].members[0]: there is no user \"x\", neither in this file nor in the database",
+        "b.yml line 2 column 61: organizations[0].members[1]: there is no user \"y\", neither in this file nor in the database",
+        "nothing was applied"].map((line) => `assay: ${line}\n`).join(""),
+    });
+    assert.ok(Object.values(countRows(data)).every((count) => count === 0));
+    lockDirectory(data).release();
+  }));
+
+test("keys made and revoked beside a running server count at once; their last use is written when it stops", () =>
+  inDirectory(async (data) => {
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    const url = await urlOf(server);
+    const key = (await cli(["init", "--data", data, "--org", "acme", "--user", "ops"])).out.trim();
+    const made = await cli(["key", "create", "--user", "ops", "--description", "d", "--data", data]);
+    const second = made.out.trim();
+    const id = / ([0-9a-f-]{32}) /.exec(made.err)?.[1] ?? "";
+    const ask = async (with_: string) => (await get(`${url}/api/v2/organizations/acme`, with_)).status;
+    assert.equal([await ask(key), await ask(second)], [200, 200]);
+    await cli(["key", "revoke", id, "--user", "ops", "--data", data]);
+    assert.equal([await ask(key), await ask(second)], [200, 401]);
+    assert.is((await server.stop()).code, 0);
+    const used = look(data, (store) => store.apiKeys.list({ userId: 1 }).map((row) => row.last_used_at > 1_700_000_000));
+    assert.equal(used, [true, true]);
+  }));
+
+test("leftovers are removed at the start: staged files at once, evidence that nobody names after a day", () =>
+  inDirectory(async (data) => {
+    const shard = join(data, "evidence", "aa");
+    for (const directory of [join(data, "staging"), shard]) mkdirSync(directory, { recursive: true });
+    writeFileSync(join(data, "staging", "leftover"), "x");
+    const [old, young] = ["0".repeat(62), "1".repeat(62)];
+    for (const name of [old, young]) writeFileSync(join(shard, name), "evidence");
+    const yesterday = Date.now() / 1000 - 86_460;
+    utimesSync(join(shard, old), yesterday, yesterday);
+
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    const written = await server.wrote(/removed evidence that no attestation names/);
+    assert.match(written, /"files":1,"msg":"removed what an earlier process left in the staging directory"/);
+    assert.match(written, /"files":1,"bytes":8,"msg":"removed evidence that no attestation names"/);
+    assert.equal(readdirSync(shard), [young]);
+    assert.equal(readdirSync(join(data, "staging")), []);
+    assert.is((await server.stop()).code, 0);
+  }));
+
+test("an error that nothing caught goes to the log", () =>
+  inDirectory(async (data) => {
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    await urlOf(server);
+    server.crash(new TypeError("oops"));
+    const { err } = await server.stop();
+    const { level, msg, err: error } = JSON.parse(err.split("\n")[0] ?? "");
+    assert.equal([level, msg, error.type, error.message], ["fatal", "an error that nothing caught ends the process", "TypeError", "oops"]);
+  }));
+
+test("asked to stop while it starts, it starts and stops", () =>
+  inDirectory(async (data) => {
+    const { code } = await start(["serve", "--data", data, ...LISTEN]).stop();
+    assert.is(code, 0);
+    lockDirectory(data).release();
+  }));
+
+test("help says where output and log go", async () => {
+  const { code, out } = await cli(["help", "serve"]);
+  assert.is(code, 0);
+  assert.match(out, /The log, one JSON object\nper line, goes to stderr\./);
+});
+
+test.run();
