@@ -38,7 +38,7 @@ any("every problem at once, in the order of the text", () => {
     ["]\n]", ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:1 syntax: Unexpected flow-seq-end token in YAML document"]],
     ["a: 1\n--- }\n--- }\n--- }", ["2:1 documents: a second document begins here, one file holds one document", "2:5 syntax: Unexpected flow-map-end token in YAML document"]],
     // A limit does not hide what was found before it.
-    [`]\n${"[".repeat(20)}`, ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:10 nesting: more than 10 levels deep"]],
+    [`]\n${"[".repeat(20)}`, ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:11 nesting: more than 10 levels deep"]],
   ];
   for (const [text, expected] of table) assert.equal(listed(read(text)), expected, text);
 });
