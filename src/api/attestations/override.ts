@@ -14,7 +14,7 @@ export const postOverride = attestation({
     reason: Type.String({ minLength: 1, maxLength: TEXT_LENGTH }),
     new_compliance_status: Type.Boolean(),
     original_attestation_type: Type.String({
-      pattern: "^(generic|junit|snyk|pull_request|jira|sonar|decision|custom|custom:.+|system:.+)$",
+      pattern: "^(generic|junit|snyk|pull_request|jira|sonar|decision|custom|custom:.*|system:.*)$",
       maxLength: 300,
       description: "Type of what is overridden: a built-in type, `custom`, `custom:NAME`, `decision` or `system:NAME`",
     }),
