@@ -20,7 +20,7 @@ import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import { AppError } from "./errors.ts";
 import type { BodyLimits } from "./http/body.ts";
-import { refuseBroken } from "./http/broken.ts";
+import { pathOf, refuseBroken } from "./http/broken.ts";
 import type { EvidenceStage } from "./http/form.ts";
 import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
@@ -167,6 +167,7 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   const latest = new WeakMap<Duplex, ServerResponse>();
   const handle: RequestListener = (request, response) => {
     latest.set(request.socket, response);
+    request.url = pathOf(request.url ?? "");
     traffic.answers.add(response);
     response.once("close", () => traffic.answers.delete(response));
     if (traffic.stopping) response.setHeader("Connection", "close");

@@ -24,3 +24,12 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
   const head = ["Connection: close", "Content-Type: application/json; charset=utf-8", `Content-Length: ${Buffer.byteLength(body)}`];
   socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
+
+/**
+ * The target of a request as a path with its query. What stands before the path of an absolute one (RFC 9112, 3.2.2) plays
+ * no part here, and it need not be an address at all: parsing `http://[` throws.
+ */
+export function pathOf(target: string): string {
+  const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
+  return path.startsWith("/") ? path : `/${path}`;
+}

@@ -51,6 +51,8 @@ const MOST_FIELDS = 100;
  *   names the value itself (`body`, `data_json`, ...).
  */
 export function validate(schema: TSchema, value: unknown, flavour: Flavour, root: string): FieldErrors | null {
+  const odd = flavour === "coercing" ? oddNumbers(schema, value as Record<string, unknown>) : null;
+  if (odd) return odd;
   const quick = compile(schema, flavour);
   if (quick(value)) return null;
   let errors = quick.errors;
@@ -59,6 +61,20 @@ export function validate(schema: TSchema, value: unknown, flavour: Flavour, root
     if (!thorough(value)) errors = thorough.errors;
   }
   return fieldTexts(errors ?? [], root);
+}
+
+/** A number as people write it in an address. How large it may be is for its shape to say. */
+const PLAIN_NUMBER = /^[+-]?\d{1,20}(?:\.\d{1,20})?$/;
+
+/** ajv turns all that JavaScript calls a number into one, `1e999` and ` ` included, without checking what came out. */
+function oddNumbers(schema: TSchema, values: Record<string, unknown>): FieldErrors | null {
+  const shapes = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  const odd = Object.entries(shapes).flatMap(([name, { type }]) => {
+    const text = values[name];
+    const isOdd = (type === "integer" || type === "number") && typeof text === "string" && !PLAIN_NUMBER.test(text);
+    return isOdd ? [[name, `Input should be a valid ${type} [input: ${show(text)}]`] as const] : [];
+  });
+  return odd.length > 0 ? Object.fromEntries(odd) : null;
 }
 
 /** Whether a value has at most `most` parts. Takes time proportional to `most`, not to the value. */
