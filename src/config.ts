@@ -9,7 +9,8 @@
  */
 import { isIPv4, isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
-import { readYaml } from "./yaml.ts";
+import { cut } from "./domain/excerpt.ts";
+import { PLAIN, readYaml } from "./domain/yaml.ts";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 
@@ -129,9 +130,10 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   formLimit: {
     name: "formLimit", flag: "form-limit", variable: "ASSAY_FORM_LIMIT", key: "form_limit", placeholder: "SIZE",
-    // The lower bound is promised to clients (semantics 10).
+    // The lower bound is promised to clients (semantics 10). It is also what an upload that is far too large is measured by:
+    // only a Content-Length above file limit plus form limit says at once that a part is over its limit.
     parse: (text) => parseSize(text, 10 * MB, LARGEST_JSON), accepts: "a size such as 32MB, from 10MB to 256MB",
-    default: "32MB", secret: false, unit: "bytes",
+    default: "10MB", secret: false, unit: "bytes",
     description: "Largest JSON part of a multipart body",
   },
   headerTimeout: {
@@ -207,14 +209,14 @@ export function resolveConfig(input: {
   for (const [flag, text] of Object.entries(input.flags)) {
     const row = ROWS.find((candidate) => candidate.flag === flag);
     if (row) take(row, text, `flag --${flag}`);
-    else problems.push(`unknown flag --${shorten(flag)}: known are ${ROWS.map((known) => `--${known.flag}`).join(", ")}`);
+    else problems.push(`unknown flag --${cut(flag, 100)}: known are ${ROWS.map((known) => `--${known.flag}`).join(", ")}`);
   }
   for (const [variable, text] of Object.entries(input.env)) {
     if (!variable.startsWith("ASSAY_") || OTHER_VARIABLES.includes(variable)) continue;
     const row = ROWS.find((candidate) => candidate.variable === variable);
     if (!row) {
       const known = [...ROWS.map((option) => option.variable), ...OTHER_VARIABLES].join(", ");
-      problems.push(`unknown variable ${shorten(variable)}: known are ${known}`);
+      problems.push(`unknown variable ${cut(variable, 100)}: known are ${known}`);
     } else if (text !== undefined && text !== "") take(row, text, `variable ${variable}`);
   }
   if (input.fileText !== null) readFile(input.fileText, input.fileName ?? "configuration file", take, problems);
@@ -255,7 +257,7 @@ function readFile(
   take: (row: Option, text: string, source: string) => void,
   problems: string[],
 ): void {
-  const yaml = readYaml(text);
+  const yaml = readYaml(text, PLAIN);
   for (const { line, column, text: problem } of yaml.problems) {
     problems.push(`file ${fileName} line ${line} column ${column}: ${problem}`);
   }
@@ -378,9 +380,5 @@ function parseDuration(text: string, least: number, most: number): number | null
 }
 
 function quote(text: string): string {
-  return JSON.stringify(shorten(text));
-}
-
-function shorten(text: string): string {
-  return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+  return JSON.stringify(cut(text, 100));
 }

@@ -47,7 +47,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   const app = createApp({
     db, store, writer, sources, logger,
-    evidence: { ...vault, open: (digest, range) => reader.open(range ? { digest, ...range } : { digest }) },
+    evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
     checkResponses: true,
@@ -194,7 +194,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   };
 }
 
-const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10 };
+const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10, linger: 5 };
 
 /** A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said otherwise. */
 export function formData(part: Part): FormData {

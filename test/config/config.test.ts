@@ -21,7 +21,7 @@ const DEFAULTS: Config = {
   bootstrap: null,
   evidenceLimit: 104_857_600,
   jsonLimit: 33_554_432,
-  formLimit: 33_554_432,
+  formLimit: 10_485_760,
   headerTimeout: 30,
   requestTimeout: 900,
   stallTimeout: 60,

@@ -279,17 +279,17 @@ export const getEvidence = operation({
     const row = store.attestations.findByPublicId(organization.id, params.attestation_id);
     if (!row || row.trail_id !== trail.id)
       throw notFound(`Attestation '${params.attestation_id}' does not exist in trail '${params.trail_name}' of flow '${params.flow_name}' belonging to organization '${organization.name}'`);
-    const digest = row.evidence_digest;
-    if (digest === null || row.evidence_size === null)
+    const { evidence_digest: digest, evidence_size: size } = row;
+    if (digest === null || size === null)
       throw notFound(`Attestation '${params.attestation_id}' in organization '${organization.name}' has no evidence file`);
     return {
       status: 200,
       download: {
-        size: row.evidence_size,
+        size,
         contentType: row.evidence_content_type ?? "application/octet-stream",
         filename: row.evidence_filename ?? "file",
         etag: digest,
-        open: (range) => evidence.open(digest, range),
+        open: (range) => evidence.open({ digest, size }, range),
       },
     };
   },

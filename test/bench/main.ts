@@ -1,0 +1,150 @@
+// Measures the packaged executable: `make bench`, or `node test/bench/main.ts [--seconds N] [--rounds N] [--only REGEXP]`.
+//
+// Throughput stands beside that of a bare server (baseline.ts) on the same machine in the same minutes: rounds alternate,
+// baseline, assay, baseline, assay, and the median of the rounds counts. Both are driven by this process over 32
+// connections, and each line says how much of a core the driver and the server took. On two cores the driver shares the
+// machine with either server alike; a server that is not near a whole core was held back by the driver, by the disk or by
+// the threads that wait for it.
+//
+// Everything happens below .build, on the disk of the checkout. The program judges no run: it prints and ends with 0,
+// unless something answered wrongly.
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { EXECUTABLE } from "../binary/executable.ts";
+import { transferEvidence } from "./evidence.ts";
+import { drive, get, sendJson } from "./load.ts";
+import type { Load, Outcome } from "./load.ts";
+import { cpuSeconds, memory, startServer } from "./processes.ts";
+import type { Server } from "./processes.ts";
+import { APPLY_FILE, KEY, REPORT_BYTES, TRAILS, artifactPath, assertPath, attestation, populate, read, report } from "./world.ts";
+
+const CONNECTIONS = 32;
+/** Before each kind of request is measured, so that both servers run compiled code. */
+const WARM_UP_SECONDS = 2;
+const ATTACHMENT_BYTES = 1024;
+const EVIDENCE_MEGABYTES = 1024;
+const COLD_STARTS = 5;
+
+const { values: options } = parseArgs({
+  options: { seconds: { type: "string", default: "5" }, rounds: { type: "string", default: "3" }, only: { type: "string", default: "" } },
+});
+const seconds = Number(options.seconds);
+const rounds = Number(options.rounds);
+const only = new RegExp(options.only);
+
+type Work = Pick<Load, "next" | "expect">;
+/** A line of the table. `target` is the least ratio to the baseline. */
+type Line = { title: string; target: number; baseline: Work; assay: Work };
+
+const attachment = Buffer.alloc(ATTACHMENT_BYTES, "e");
+let lastAttachment = 0;
+/** Content that was never uploaded before: what is there already costs no file. */
+function freshAttachment(): Buffer {
+  attachment.write(`${++lastAttachment} `);
+  return attachment;
+}
+
+const NAMES = ["unit-tests", "review", "scan", "pull-request"] as const;
+const nameOf = (n: number): string => NAMES[Math.floor(n / TRAILS) % NAMES.length] ?? "review";
+const bareRead: Work = { expect: 200, next: (n) => get(`/rows/row-${n % 1000}`, "none") };
+const bareWrite: Work = { expect: 201, next: (n) => sendJson("POST", "/rows", "none", report(n % TRAILS, nameOf(n))) };
+
+const LINES: readonly Line[] = [
+  { title: "artifact by fingerprint", target: 0.5, baseline: bareRead, assay: { expect: 200, next: (n) => read(artifactPath(n % TRAILS)) } },
+  { title: "assert, scope flow", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, null)) } },
+  { title: "assert, scope policy", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, "production")) } },
+  { title: "generic attestation", target: 0.3, baseline: bareWrite, assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), null) } },
+  { title: "... with 1 KB of evidence", target: 0.3, baseline: bareWrite, assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), freshAttachment()) } },
+];
+
+type Round = Outcome & { server: { main: number; all: number } };
+
+async function measure(server: Server, work: Work, duration: number): Promise<Round> {
+  const before = cpuSeconds(server.pid);
+  const outcome = await drive({ url: server.url, connections: CONNECTIONS, ...work }, duration);
+  const after = cpuSeconds(server.pid);
+  return { ...outcome, server: { main: (after.main - before.main) / outcome.seconds, all: (after.all - before.all) / outcome.seconds } };
+}
+
+/** The round with the median throughput. */
+const median = (all: readonly Round[]): Round => [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
+
+const percent = (share: number): string => `${Math.round(share * 100)}%`;
+const reached = (good: boolean): string => (good ? "reached" : "NOT REACHED");
+const row = (cells: readonly (string | number)[]): void =>
+  console.log(cells.map((cell, index) => (index === 0 ? String(cell).padEnd(27) : String(cell).padStart(10))).join(""));
+const ms = (value: number): string => `${value.toFixed(1)} ms`;
+const resources = ({ server, driver }: Round): string => `server ${percent(server.main)} of a core (all threads ${percent(server.all)}), driver ${percent(driver)}`;
+
+async function compare(line: Line, baseline: Server, assay: Server): Promise<void> {
+  await measure(baseline, line.baseline, WARM_UP_SECONDS);
+  await measure(assay, line.assay, WARM_UP_SECONDS);
+  const bare: Round[] = [];
+  const own: Round[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    bare.push(await measure(baseline, line.baseline, seconds));
+    own.push(await measure(assay, line.assay, seconds));
+  }
+  const [base, mine] = [median(bare), median(own)];
+  const ratio = mine.perSecond / base.perSecond;
+  row([line.title, Math.round(mine.perSecond), ms(mine.p50), ms(mine.p99), Math.round(base.perSecond), ms(base.p50), ms(base.p99), ratio.toFixed(2), `>= ${line.target}`, `  ${reached(ratio >= line.target)}`]);
+  console.log(`    assay: ${resources(mine)}; baseline: ${resources(base)}`);
+}
+
+/** From the start of a copy of the executable that nobody ran before to its first answer, milliseconds; the median. */
+async function coldStart(root: string, data: string): Promise<number> {
+  const times: number[] = [];
+  for (let n = 0; n < COLD_STARTS; n += 1) {
+    const executable = join(root, `assay-${n}`);
+    copyFileSync(EXECUTABLE, executable);
+    const server = await startServer([executable, "serve", "--data", data, "--listen", "127.0.0.1:0"], { output: join(root, "start.log"), ready: true });
+    times.push(server.firstReply ?? 0);
+    await server.stop();
+    rmSync(executable);
+  }
+  console.log(`    all of them: ${times.map(Math.round).join(", ")} ms`);
+  return times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
+}
+
+async function main(root: string): Promise<void> {
+  const data = join(root, "data");
+  writeFileSync(join(root, "apply.yml"), APPLY_FILE);
+  const assay = await startServer([EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", join(root, "apply.yml")], {
+    output: join(root, "assay.log"),
+    env: { ASSAY_EVIDENCE_LIMIT: `${EVIDENCE_MEGABYTES}MB` },
+  });
+  await populate(assay.url);
+  const answerBytes = (await (await fetch(assay.url + artifactPath(0), { headers: { Authorization: `Bearer ${KEY}` } })).text()).length;
+  const baselineRoot = join(root, "baseline");
+  mkdirSync(baselineRoot);
+  const baseline = await startServer([process.execPath, join(import.meta.dirname, "baseline.ts"), baselineRoot, String(answerBytes)], { output: join(root, "baseline.log") });
+
+  console.log(`${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ${CONNECTIONS} connections, ${rounds} rounds of ${seconds} s; an artifact answer has ${answerBytes} bytes, a report ${REPORT_BYTES}, over ${TRAILS} trails\n`);
+  row(["", "req/s", "p50", "p99", "bare req/s", "p50", "p99", "ratio", "target"]);
+  for (const line of LINES) if (only.test(line.title)) await compare(line, baseline, assay);
+
+  console.log("");
+  const { now, peak } = memory(assay.pid);
+  row(["memory after the run", `${Math.round(now)} MB`, "", `(peak ${Math.round(peak)} MB)`, "", "", "", "", "<= 200 MB", `  ${reached(now <= 200)}`]);
+  if (only.test("evidence")) {
+    const { up, down } = await transferEvidence(assay, EVIDENCE_MEGABYTES);
+    row(["evidence, 1 GB up", `${Math.round(up.speed)} MB/s`, "", `+${Math.round(up.growth)} MB`]);
+    row(["evidence, 1 GB down", `${Math.round(down.speed)} MB/s`, "", `+${Math.round(down.growth)} MB`, "", "", "", "", "< 50 MB", `  ${reached(down.growth < 50)}`]);
+  }
+  await assay.stop();
+  await baseline.stop();
+  if (only.test("start")) {
+    const start = await coldStart(root, data);
+    row(["start to first reply", `${Math.round(start)} ms`, "", "", "", "", "", "", "<= 400 ms", `  ${reached(start <= 400)}`]);
+  }
+}
+
+mkdirSync(join(import.meta.dirname, "..", "..", ".build"), { recursive: true });
+const root = mkdtempSync(join(import.meta.dirname, "..", "..", ".build", "bench-"));
+try {
+  await main(root);
+} finally {
+  rmSync(root, { recursive: true, force: true });
+}
