@@ -191,6 +191,15 @@ test("a refusal after the upload leaves no file, neither staged nor stored, and 
   assert.equal([onDisk(), rows()], before);
 });
 
+test("a file over the limit is 413 naming it, a file of exactly the limit passes", async () => {
+  const at = await place();
+  const before = onDisk();
+  const answer = await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT + 1)));
+  assert.equal([answer.status, answer.body], [413, { message: "File size exceeds the 1MB limit" }]);
+  assert.equal(onDisk(), before);
+  assert.is((await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT)))).status, 201);
+});
+
 test("an override takes no file", async () => {
   const at = await place();
   const before = onDisk();
