@@ -248,6 +248,22 @@ test("of an organization: what does not fit is refused by parameter", async () =
   }
 });
 
+test("of an organization: an expression that would hold the server up is refused, a usual one is not", async () => {
+  const at = await place();
+  const id = await attest(at, { name: "unit-tests" });
+  const columns = "organization_id, flow_id, trail_id, scope, type, is_compliant, annotations_json, payload_json, reasons_json, reported_by, created_at";
+  server.db
+    .prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+       INSERT INTO attestations (public_id, name, ${columns}) SELECT public_id || i, hex(zeroblob(100)) || i, ${columns} FROM n, attestations WHERE public_id = ?`,
+    )
+    .run(id);
+  assert.equal(await found(at, "?name_regex=(?i)^unit[-_]tests?$"), [id]);
+  const pattern = "(0?){600}x";
+  const { status, body } = await get(at, `?name_regex=${encodeURIComponent(pattern)}`);
+  assert.equal([status, body], [400, refused({ name_regex: `Input should be a valid RE2 expression: the regular expression is too large to be tried on 3001 names [input: ${pattern}]` })]);
+});
+
 const criteria = (at: Place, query: string): Promise<Answer> => get(at, `/list_attestations_for_criteria?${query}`);
 const byCommit = async (at: Place, query: string): Promise<Record<string, string[]>> => {
   const { status, body } = await criteria(at, query);
