@@ -84,7 +84,7 @@ test("the content type is the one that was sent, and what a browser would run st
   const at = await place();
   for (const [sent, received] of [["application/octet-stream", "application/octet-stream"], ["application/vnd.sarif+json", "application/vnd.sarif+json"], ["image/svg+xml", "image/svg+xml"], ["text/html", "text/html"]] as const) {
     const { headers } = await download(at, await attest(at, file(fresh("x"), "a", sent)));
-    assert.is(headers.get("Content-Type")?.split(";")[0], received);
+    assert.is(headers.get("Content-Type"), received);
     assert.match(headers.get("Content-Disposition") ?? "", /^attachment/);
   }
 });
