@@ -145,6 +145,49 @@ const HUGE: readonly (() => unknown)[] = [
 const anything = (): unknown => (sometimes(0.015) ? pick(HUGE) : pick(VALUES))();
 const anyKey = (): string => pick(["extra", "", "__proto__", "constructor", "toString", "a.b", "\u0000", "\ud800", "k".repeat(sometimes(0.1) ? 100_000 : 300), "name ", "Name", letters(8)]);
 
+type Shape = { type?: string | string[]; properties?: Record<string, Shape>; patternProperties?: Record<string, Shape>; items?: Shape; anyOf?: Shape[]; enum?: unknown[]; const?: unknown; pattern?: string; minimum?: number };
+
+/** Texts of which one fits, for each grammar there is. */
+const FITTING = ["a", "unit-tests", "server", "a".repeat(40), "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd", "0f5c9a1d-2b3e-4f50-8172-8394a5b6"];
+
+/** A value of a shape: mostly one that fits, so that what is odd gets deep into the handlers. */
+function fitting(shape: Shape): unknown {
+  if (shape.const !== undefined) return shape.const;
+  if (shape.enum) return pick(shape.enum);
+  if (shape.anyOf) return fitting(pick(shape.anyOf));
+  switch (Array.isArray(shape.type) ? pick(shape.type) : shape.type) {
+    case "object": {
+      const value = Object.fromEntries(Object.entries(shape.properties ?? {}).flatMap(([name, inner]) => (sometimes(0.8) ? [[name, fitting(inner)]] : [])));
+      for (const inner of Object.values(shape.patternProperties ?? {})) for (let i = below(3); i > 0; i--) value[pick(["a", "label", "x_1"])] = fitting(inner);
+      return value;
+    }
+    case "array":
+      return Array.from({ length: below(4) }, () => fitting(shape.items ?? {}));
+    case "string": {
+      const words = FITTING.filter((word) => shape.pattern === undefined || new RegExp(shape.pattern).test(word));
+      return shape.pattern === undefined && sometimes(0.4) ? pick(["", "text", "https://example.com/x?y=z#1", "2026-01-31T12:00:00Z", "github", "MERGED", "git@example.com:a/b.git", letters(20).toWellFormed()]) : pick(words);
+    }
+    case "integer":
+      return (shape.minimum ?? 0) + below(5);
+    case "number":
+      return pick([0, 1, 1_700_000_000, 0.5, 1e12]);
+    case "boolean":
+      return sometimes(0.5);
+    case "null":
+      return null;
+    default:
+      return pick(VALUES)();
+  }
+}
+
+/** The example, with more of what may stand beside it. */
+function enriched(operation: AssayOperation): unknown {
+  const shape = (operation.body as { schema: Shape }).schema;
+  const body = structuredClone(operation.example.body) as Record<string, unknown>;
+  for (const [name, inner] of Object.entries(shape.properties ?? {})) if (name in body ? sometimes(0.2) : sometimes(0.35)) body[name] = fitting(inner);
+  return body;
+}
+
 type Spot = { holder: any; key: string | number };
 function spots(value: unknown, found: Spot[] = []): Spot[] {
   if (typeof value === "object" && value !== null)
@@ -159,10 +202,10 @@ function spots(value: unknown, found: Spot[] = []): Spot[] {
 const put = (holder: any, name: string | number, value: unknown): void =>
   void Object.defineProperty(holder, name, { value, enumerable: true, configurable: true, writable: true });
 
-/** A copy of the example with something wrong, or odd, in it. */
-function spoil(example: unknown): [what: string, value: unknown] {
+/** Puts something wrong, or odd, into a value. */
+function spoil(value: unknown): [what: string, value: unknown] {
   if (sometimes(0.05)) return ["another value", anything()];
-  let value = structuredClone(example);
+  if (sometimes(0.2)) return ["enriched", value];
   const what: string[] = [];
   for (let times = 1 + below(3); times > 0; times--) {
     const all = spots(value);
@@ -181,8 +224,8 @@ function spoil(example: unknown): [what: string, value: unknown] {
 }
 
 /** JSON as text, sometimes no JSON any more. */
-function spoiledJson(example: unknown): [what: string, text: Buffer] {
-  const [what, value] = spoil(example);
+function spoiledJson(operation: AssayOperation): [what: string, text: Buffer] {
+  const [what, value] = spoil(enriched(operation));
   const text = JSON.stringify(value) ?? "";
   const at = below(text.length + 1);
   switch (below(14)) {
@@ -248,7 +291,7 @@ function spoiledYaml(example: string): [what: string, content: Buffer] {
 /** A form whose parts, order, or bytes may be wrong. */
 function spoiledForm(operation: AssayOperation): [what: string, type: string, body: Buffer] {
   const form = operation.body as { part: string; file: { part: string; kind: "memory" | "evidence" } | null };
-  const [whatJson, json] = sometimes(0.6) ? spoiledJson(operation.example.body) : ["fine JSON", Buffer.from(JSON.stringify(operation.example.body))];
+  const [whatJson, json] = sometimes(0.6) ? spoiledJson(operation) : ["fine JSON", Buffer.from(JSON.stringify(operation.example.body))];
   const example = operation.example.file ?? "";
   const [whatFile, content] =
     form.file?.kind === "memory"
@@ -346,7 +389,7 @@ const sampled = operations.filter(({ status }) => status !== "removed");
 for (const operation of sampled.filter(({ body }) => body.kind === "json"))
   test(`spoiled JSON: ${operation.id}`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
-      const [what, body] = spoiledJson(operation.example.body);
+      const [what, body] = spoiledJson(operation);
       await check(attempt(operation, { what, body, headers: sometimes(0.1) ? { "Content-Type": pick(["text/plain", "application/x-www-form-urlencoded", "nonsense", "application/json; charset=utf-16"]) } : {} }));
     }
   });
