@@ -103,12 +103,23 @@ export const file = (name: string, filename: string, content: string | Buffer): 
   part(`Content-Disposition: form-data; name="${name}"; filename="${filename}"\r\nContent-Type: application/octet-stream`, content);
 export const CLOSING = Buffer.from(`--${BOUNDARY}--\r\n`);
 
-/** What a server holds: rows of every table and files of staging and evidence. */
+/** One statement that counts the rows of every table. */
+const counting = new WeakMap<TestServer["db"], { get(): unknown }>();
+function rowsOf({ db }: TestServer): Record<string, number> {
+  let statement = counting.get(db);
+  if (!statement) {
+    const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all() as string[];
+    statement = db.prepare(`SELECT ${tables.map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`).join(", ")}`);
+    counting.set(db, statement);
+  }
+  return statement.get() as Record<string, number>;
+}
+
+/** What a server holds: rows of every table, files of staging and evidence. */
 export function holdings(server: TestServer) {
-  const tables = server.db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all() as string[];
-  const rows = Object.fromEntries(tables.map((table) => [table, server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number]));
-  const files = (name: string): string[] => readdirSync(join(server.directory, name), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map((entry) => entry.name).sort();
-  return { rows, staging: files("staging"), evidence: files("evidence") };
+  const files = (name: string): string[] => readdirSync(join(server.directory, name), { withFileTypes: true })
+    .flatMap((entry) => (entry.isDirectory() ? readdirSync(join(server.directory, name, entry.name)).map((inner) => `${entry.name}/${inner}`) : [entry.name])).sort();
+  return { rows: rowsOf(server), staging: files("staging"), evidence: files("evidence") };
 }
 
 /** Waits for something the server does by itself, turn by turn of the event loop; fails after ten seconds. */
