@@ -8,6 +8,7 @@ import { createServer } from "node:http";
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import Koa from "koa";
@@ -18,7 +19,9 @@ import type { EvidenceReader } from "./api/evidence.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import { AppError } from "./errors.ts";
-import type { BodyLimits, EvidenceStage } from "./http/body.ts";
+import type { BodyLimits } from "./http/body.ts";
+import { pathOf, refuseBroken } from "./http/broken.ts";
+import type { EvidenceStage } from "./http/form.ts";
 import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
@@ -161,13 +164,22 @@ const trafficOf = new WeakMap<Server, Traffic>();
 export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
   const handler = app.callback();
   const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
+  const latest = new WeakMap<Duplex, ServerResponse>();
   const handle: RequestListener = (request, response) => {
+    latest.set(request.socket, response);
+    request.url = pathOf(request.url ?? "");
     traffic.answers.add(response);
     response.once("close", () => traffic.answers.delete(response));
     if (traffic.stopping) response.setHeader("Connection", "close");
     handler(request, response);
   };
-  const server = createServer({ headersTimeout: limits.headerTimeout * 1000, requestTimeout: limits.requestTimeout * 1000 }, handle);
+  const timing = {
+    headersTimeout: limits.headerTimeout * 1000,
+    requestTimeout: limits.requestTimeout * 1000,
+    // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
+    connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
+  };
+  const server = createServer({ ...timing, maxHeaderSize: MAX_HEADER_BYTES }, handle);
   trafficOf.set(server, traffic);
   server.on("connection", (socket: Socket) => {
     traffic.sockets.add(socket);
@@ -175,6 +187,9 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   });
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
   server.on("checkContinue", handle);
+  // Other expectations are met by answering as always.
+  server.on("checkExpectation", handle);
+  server.on("clientError", (error, socket) => refuseBroken(error, socket, latest.get(socket) ?? null));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
@@ -183,6 +198,9 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
   return { server, url: `http://${host}:${bound.port}` };
 }
+
+/** A list query names a thousand commits with 40 digits each in its address; node's own 16 KB would not take them. */
+const MAX_HEADER_BYTES = 262_144;
 
 /**
  * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections

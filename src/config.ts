@@ -9,7 +9,8 @@
  */
 import { isIPv4, isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
-import { readYaml } from "./yaml.ts";
+import { cut } from "./domain/excerpt.ts";
+import { PLAIN, readYaml } from "./domain/yaml.ts";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 
@@ -208,14 +209,14 @@ export function resolveConfig(input: {
   for (const [flag, text] of Object.entries(input.flags)) {
     const row = ROWS.find((candidate) => candidate.flag === flag);
     if (row) take(row, text, `flag --${flag}`);
-    else problems.push(`unknown flag --${shorten(flag)}: known are ${ROWS.map((known) => `--${known.flag}`).join(", ")}`);
+    else problems.push(`unknown flag --${cut(flag, 100)}: known are ${ROWS.map((known) => `--${known.flag}`).join(", ")}`);
   }
   for (const [variable, text] of Object.entries(input.env)) {
     if (!variable.startsWith("ASSAY_") || OTHER_VARIABLES.includes(variable)) continue;
     const row = ROWS.find((candidate) => candidate.variable === variable);
     if (!row) {
       const known = [...ROWS.map((option) => option.variable), ...OTHER_VARIABLES].join(", ");
-      problems.push(`unknown variable ${shorten(variable)}: known are ${known}`);
+      problems.push(`unknown variable ${cut(variable, 100)}: known are ${known}`);
     } else if (text !== undefined && text !== "") take(row, text, `variable ${variable}`);
   }
   if (input.fileText !== null) readFile(input.fileText, input.fileName ?? "configuration file", take, problems);
@@ -256,7 +257,7 @@ function readFile(
   take: (row: Option, text: string, source: string) => void,
   problems: string[],
 ): void {
-  const yaml = readYaml(text);
+  const yaml = readYaml(text, PLAIN);
   for (const { line, column, text: problem } of yaml.problems) {
     problems.push(`file ${fileName} line ${line} column ${column}: ${problem}`);
   }
@@ -379,9 +380,5 @@ function parseDuration(text: string, least: number, most: number): number | null
 }
 
 function quote(text: string): string {
-  return JSON.stringify(shorten(text));
-}
-
-function shorten(text: string): string {
-  return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+  return JSON.stringify(cut(text, 100));
 }

@@ -121,7 +121,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const app = createApp({
       db, store, writer, logger, baseUrl,
       sources: systemSources,
-      evidence: { ...vault, open: (digest, range) => reader.open(range ? { digest, ...range } : { digest }) },
+      evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       limits: {
         json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit,
         stall: config.stallTimeout,

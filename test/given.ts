@@ -47,7 +47,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   const app = createApp({
     db, store, writer, sources, logger,
-    evidence: { ...vault, open: (digest, range) => reader.open(range ? { digest, ...range } : { digest }) },
+    evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
     checkResponses: true,
@@ -102,7 +102,67 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       if (answer.status !== 201) throw new Error(`given.flow: ${answer.status} ${answer.text}`);
       return name;
     },
+    /** A trail of a flow; `template` (YAML text) makes it independent of the flow. */
+    async trail(at: { org: string; key: string }, { flow, template, ...fields }: { flow: string; name?: string; template?: string; [field: string]: unknown }): Promise<string> {
+      const name = fields.name ?? fresh("trail");
+      const file = template === undefined ? {} : { file: { name: "template_file", filename: "template.yml", content: template } };
+      await reported("trail", call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { ...fields, name }, ...file } }));
+      return name;
+    },
+    /**
+     * An artifact; gives its fingerprint. `trail` null: reported to the flow alone. `name` is the template's name for it, `commit` its
+     * commit; everything else is sent as it is.
+     */
+    async artifact(
+      at: { org: string; key: string },
+      { flow, trail, name, commit, ...fields }: { flow: string; trail: string | null; name?: string; commit?: string; fingerprint?: string; [field: string]: unknown },
+    ): Promise<string> {
+      const fingerprint = fields.fingerprint ?? freshFingerprint();
+      const body = {
+        filename: name ?? "artifact", git_commit: commit ?? freshCommit(), build_url: "https://ci.test/1", commit_url: "https://git.test/1",
+        trail_name: trail, template_reference_name: name, ...fields, fingerprint,
+      };
+      await reported("artifact", call("POST", `/artifacts/${at.org}/${flow}`, { key: at.key, body }));
+      return fingerprint;
+    },
+    /**
+     * An attestation; gives its id. A compliant `generic` one unless `kind` and its payload say otherwise; `name`, `target`,
+     * `fingerprint` and `commit` stand for the longer fields, everything else is sent as it is. `file` is its evidence.
+     */
+    async attestation(
+      at: { org: string; key: string },
+      report: {
+        flow: string; trail: string; kind?: string; name?: string; target?: string; fingerprint?: string; commit?: string;
+        file?: Part["file"] | undefined; [field: string]: unknown;
+      },
+    ): Promise<string> {
+      const { flow, trail, kind = "generic", name, target, fingerprint, commit, file, ...fields } = report;
+      const json = {
+        attestation_name: name ?? fresh("attestation"),
+        ...(kind === "generic" ? { is_compliant: true } : {}),
+        ...(target === undefined ? {} : { target_artifacts: [target] }),
+        ...(fingerprint === undefined ? {} : { artifact_fingerprint: fingerprint }),
+        ...(commit === undefined ? {} : { git_commit_info: { sha1: commit } }),
+        ...fields,
+      };
+      const path = `/attestations/${at.org}/${flow}/trail/${trail}/${kind}`;
+      const body = kind === "override" ? { body: json } : { form: { json, ...(file ? { file } : {}) } };
+      await reported("attestation", call("POST", path, { key: at.key, ...body }));
+      const { body: newest } = await call("GET", `/attestations/${at.org}?per_page=1`, { key: at.key });
+      return newest.data[0].attestation_id;
+    },
+    /** A policy with one version more: `yaml` stands below the `_schema` line. null: without a version. */
+    async policy(at: { org: string; key: string }, { name = fresh("policy"), yaml }: { name?: string; yaml: string | null }): Promise<string> {
+      const file = yaml === null ? {} : { file: { name: "policy_file", filename: "policy.yml", content: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}` } };
+      await reported("policy", call("PUT", `/policies/${at.org}`, { key: at.key, form: { field: "payload", json: { name, type: "env" }, ...file } }));
+      return name;
+    },
   };
+
+  async function reported(what: string, answering: Promise<Answer>): Promise<void> {
+    const { status, text } = await answering;
+    if (status !== 200 && status !== 201) throw new Error(`given.${what}: ${status} ${text}`);
+  }
 
   /** One request. `path` is below the API root unless it begins with a host-root path such as `/ready` (pass `root: true` by `//ready`). */
   async function call<T = any>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
@@ -134,7 +194,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   };
 }
 
-const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10 };
+const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10, linger: 5 };
 
 /** A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said otherwise. */
 export function formData(part: Part): FormData {

@@ -7,6 +7,7 @@ import type { Static } from "typebox";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../domain/policy/evaluate.ts";
+import type { Subject } from "../domain/policy/evaluate.ts";
 import { badRequest, notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../http/schema.ts";
@@ -155,14 +156,15 @@ export const assertArtifact = operation({
     const first = records[0];
     if (!first)
       throw flow
-        ? store.artifacts.missing(params.fingerprint, flow.name, organization.name)
+        ? store.artifacts.missing(params.fingerprint, query.flow_name as string, organization.name)
         : notFound(`Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`);
     if (query.environment_name !== undefined)
       throw notFound(`Environment named '${query.environment_name}' does not exist for organization '${organization.name}'`);
 
     const flows = records.map((row) => presentFlow(context, row));
     const scope = policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
-    const evaluations = scope === "policy" ? policyNames.map((name) => evaluate(context, name, params.fingerprint, records)) : null;
+    const subject = store.subjects.subject(params.fingerprint, records);
+    const evaluations = scope === "policy" ? policyNames.map((name) => evaluate(context, name, subject)) : null;
     const compliant = evaluations ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.every((one) => one.compliant);
     return {
       status: 200,
@@ -181,12 +183,11 @@ export const assertArtifact = operation({
 });
 
 /** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
-function evaluate(context: Context, name: string, fingerprint: string, records: readonly PlacedArtifactRow[]): Static<typeof PolicyEvaluation> {
-  const { store, organization } = context;
+function evaluate({ store, organization }: Context, name: string, subject: Subject): Static<typeof PolicyEvaluation> {
   const policy = store.policies.require(organization, name);
   const version = store.policies.latestVersion(policy.id);
   if (!version) return { policy_name: policy.name, policy_version: 0, status: "NON-COMPLIANT", rule_evaluations: [] };
-  const verdict = evaluatePolicy(store.policies.parsed(version.id), store.subjects.subject(fingerprint, records));
+  const verdict = evaluatePolicy(store.policies.parsed(version.id), subject);
   return {
     policy_name: policy.name,
     policy_version: version.version,

@@ -5,8 +5,8 @@
 import { Type } from "typebox";
 import { ATTESTATION_NAME, FLOW_NAME } from "../domain/names.ts";
 import { EMPTY_TEMPLATE_TEXT, legacyTemplateText, parseTemplate, renderTemplateProblems } from "../domain/template.ts";
-import type { TemplateProblem } from "../domain/template.ts";
 import { repairRepoUrl } from "../domain/urls.ts";
+import { decodeUtf8 } from "../domain/utf8.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import type { UploadedFile } from "../http/operation.ts";
@@ -218,41 +218,10 @@ function applyFlow({ store, organization, note }: Context, { name, description, 
  * @throws AppError invalid on `template_file` with the text of messages 12.
  */
 export function templateText(file: UploadedFile): string {
-  const text = decodeUtf8(file.bytes);
-  const problems = text === null ? [notUtf8(file.bytes)] : nulIn(text) ?? parseTemplate(text).problems;
-  if (text === null || problems) throw invalid({ template_file: renderTemplateProblems(problems ?? []) });
+  const { text, broken } = decodeUtf8(file.bytes);
+  const problems = broken ? [{ location: "template_file", problem: "Not UTF-8: save the file with this encoding", ...broken }] : parseTemplate(text).problems;
+  if (broken || problems) throw invalid({ template_file: renderTemplateProblems(problems ?? []) });
   return text;
-}
-
-/** The text, null when the bytes are no UTF-8. */
-function decodeUtf8(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return null;
-  }
-}
-
-/** A NUL anywhere, also where the grammar does not look: in the comments around the document. No text with one is stored. */
-function nulIn(text: string): TemplateProblem[] | null {
-  const at = text.indexOf("\0");
-  if (at === -1) return null;
-  const before = text.slice(0, at).split("\n");
-  const column = (before.at(-1) ?? "").length + 1;
-  return [{ location: "template_file", problem: "Not YAML: the character \\x00 is not allowed", line: before.length, column }];
-}
-
-/** Where the text stops being UTF-8. A line feed byte is never part of another character, so lines can be told apart. */
-function notUtf8(bytes: Buffer): TemplateProblem {
-  const problem = { location: "template_file", problem: "Not UTF-8: save the file with this encoding" };
-  for (let line = 1, start = 0; start <= bytes.length; line += 1) {
-    const next = bytes.indexOf(0x0a, start);
-    const end = next === -1 ? bytes.length : next;
-    const slice = bytes.subarray(start, end);
-    if (decodeUtf8(slice) === null) return { ...problem, line, column: Math.max(1, slice.toString("utf8").indexOf("\ufffd") + 1) };
-    start = end + 1;
-  }
-  return { ...problem, line: 1, column: 1 };
 }
 
 /** The template that a list of names stands for; none: the empty template. @throws AppError invalid on `template`. */

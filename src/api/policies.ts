@@ -1,8 +1,10 @@
 import { Type } from "typebox";
+import { excerpt } from "../domain/excerpt.ts";
 import { POLICY_NAME } from "../domain/names.ts";
 import type { ControlReference, PolicyDocument } from "../domain/policy/ast.ts";
-import { excerpt, renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
+import { renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
 import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
+import { decodeUtf8 } from "../domain/utf8.ts";
 import { invalid } from "../errors.ts";
 import type { AppError } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
@@ -119,47 +121,14 @@ type ReadPolicy = { yaml: string; policy: PolicyDocument };
  * @throws AppError invalid with one line on `policy_file` that has every problem with its place (messages 13).
  */
 function readPolicy(bytes: Buffer): ReadPolicy {
-  const yaml = decode(bytes);
+  const { text: yaml, broken } = decodeUtf8(bytes);
+  if (broken) throw refused(`line ${broken.line}, column ${broken.column}: the file is not UTF-8 text. Save it in that encoding`);
   const { policy, problems } = parsePolicy(yaml);
   if (!policy) throw refused(renderDiagnostics(problems));
   return { yaml, policy };
 }
 
 const refused = (line: string): AppError => invalid({ policy_file: line });
-
-/**
- * UTF-8 to text so that the way back gives the same bytes: a byte order mark stays, and what is not UTF-8 is refused
- * instead of being replaced, because Terraform compares the stored text with its file byte for byte (wire-contract 14).
- */
-function decode(bytes: Buffer): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    const { line, column } = placeAfter(validStart(bytes));
-    throw refused(`line ${line}, column ${column}: the file is not UTF-8 text. Save it in that encoding`);
-  }
-}
-
-/** The text before the first byte that is not UTF-8, without byte order mark. */
-function validStart(bytes: Buffer): string {
-  // Writing the replaced text again agrees with the file up to the broken character, or to some bytes inside it; decoding
-  // as a stream then holds such bytes back.
-  const replaced = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
-  let agree = 0;
-  while (agree < bytes.length && bytes[agree] === replaced[agree]) agree += 1;
-  return new TextDecoder("utf-8").decode(bytes.subarray(0, agree), { stream: true });
-}
-
-/** Line and column, from 1, of what would follow a text. */
-function placeAfter(text: string): { line: number; column: number } {
-  let line = 1;
-  let start = 0;
-  for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
-    line += 1;
-    start = end + 1;
-  }
-  return { line, column: text.length - start + 1 };
-}
 
 /** The references of a policy to controls that the organization does not have. It has none: there are no controls in this version of the schema. */
 const unknownControls = (policy: PolicyDocument): readonly ControlReference[] => controlsReferenced(policy);

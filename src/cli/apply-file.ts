@@ -26,12 +26,13 @@
  * member that the file does not declare exists, and whether an expiry lies in the past, is for the one who applies the
  * plan; the places in it are there for those messages.
  */
-import { isAlias, isMap, isNode, isScalar, isSeq } from "yaml";
+import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import { ROLES } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
+import { cut } from "../domain/excerpt.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../domain/names.ts";
-import { readYaml } from "../yaml.ts";
-import type { Place, YamlProblem } from "../yaml.ts";
+import { byPlace, PLAIN, readYaml } from "../domain/yaml.ts";
+import type { Place } from "../domain/yaml.ts";
 
 /** `key` is null where the server mints one; `expiresAt` is epoch seconds, 0 for never. */
 export type ApiKeyPlan = { description: string; key: string | null; expiresAt: number; place: Place };
@@ -92,10 +93,10 @@ const MOST_PROBLEMS = 100;
  * "line L column C: PLACE: what is wrong", up to 100 of them. The text of a key never appears in a message. Never throws.
  */
 export function parseApplyFile(text: string): ApplyFileResult {
-  const yaml = readYaml(text);
-  const problems: YamlProblem[] = [...yaml.problems];
+  const yaml = readYaml(text, PLAIN);
+  const problems: (Place & { text: string })[] = [...yaml.problems];
   const reading: Reading = {
-    place: (node) => yaml.place(isNode(node) ? node : null),
+    place: yaml.place,
     refuse: (place, problem) => problems.push({ ...place, text: problem }),
   };
   if (yaml.root !== null) {
@@ -108,7 +109,7 @@ export function parseApplyFile(text: string): ApplyFileResult {
     reading.refuse({ line: 1, column: 1 }, "the file is empty, give organizations or users");
   }
   const sorted = problems
-    .sort((a, b) => a.line - b.line || a.column - b.column)
+    .sort(byPlace)
     .map(({ line, column, text: problem }) => `line ${line} column ${column}: ${problem}`);
   const more = sorted.length - MOST_PROBLEMS;
   return { plan: null, problems: more > 0 ? [...sorted.slice(0, MOST_PROBLEMS), `and ${more} more`] : sorted };
@@ -354,7 +355,7 @@ function record<T extends object, R = T>(
       for (const { key, value } of node.items) {
         const field = isScalar(key) ? String(key.value) : "";
         const reader = readers.get(field);
-        if (!reader) reading.refuse(reading.place(key), `${inside}${shorten(field)}: unknown key, known are ${known}`);
+        if (!reader) reading.refuse(reading.place(key), `${inside}${cut(field, 100)}: unknown key, known are ${known}`);
         else if (value === null) reading.refuse(reading.place(key), `${inside}${field}: there is no value`);
         else if (!given.has(field)) values.set(field, reader.read(reading, value, `${inside}${field}`));
         given.add(field);
@@ -368,9 +369,5 @@ function record<T extends object, R = T>(
 }
 
 function show(value: unknown): string {
-  return shorten(JSON.stringify(value) ?? String(value));
-}
-
-function shorten(value: string): string {
-  return value.length > 100 ? `${value.slice(0, 100)}...` : value;
+  return cut(JSON.stringify(value) ?? String(value), 100);
 }

@@ -7,9 +7,10 @@
  */
 import { newSecret } from "../assay.ts";
 import type { Role } from "../domain/access.ts";
+import { byPlace } from "../domain/yaml.ts";
+import type { Place } from "../domain/yaml.ts";
 import { keyDigest } from "../store/api-keys.ts";
 import type { Store } from "../store/index.ts";
-import type { Place } from "../yaml.ts";
 import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserPlan } from "./apply-file.ts";
 import { oneLine } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
@@ -178,7 +179,7 @@ function findProblems(store: Store, plan: ApplyPlan, now: number): string[] {
   plan.organizations.forEach((organization, index) => checkOrganization(checking, organization, `organizations[${index}]`));
   plan.users.forEach((user, index) => checkUser(checking, user, `users[${index}]`));
   return problems
-    .sort((a, b) => a.place.line - b.place.line || a.place.column - b.place.column)
+    .sort((a, b) => byPlace(a.place, b.place))
     .map(({ place, text }) => `line ${place.line} column ${place.column}: ${text}`);
 }
 

@@ -7,6 +7,7 @@
  */
 import { parseArgs } from "node:util";
 import { OPTIONS } from "../config.ts";
+import { cut } from "../domain/excerpt.ts";
 
 /** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
 export type CommandOption =
@@ -61,7 +62,7 @@ export function parseArguments(
   for (const token of tokens) {
     if (token.kind === "positional") positionals.push(token.value);
     if (token.kind !== "option") continue;
-    const dashed = shorten(token.rawName);
+    const dashed = cut(token.rawName, 100);
     const name = token.rawName.startsWith("--") ? token.name : (SHORT_NAMES.get(token.name) ?? `-${token.name}`);
     const option = own.get(name);
     if (!option && !configFlags.has(name)) {
@@ -85,7 +86,7 @@ export function parseArguments(
 
   const { least, most } = accepts.positionals;
   if (positionals.length > most) {
-    problems.push(`unexpected argument ${JSON.stringify(shorten(positionals[most] ?? ""))}`);
+    problems.push(`unexpected argument ${JSON.stringify(cut(positionals[most] ?? "", 100))}`);
   } else if (positionals.length < least) {
     problems.push(least === 1 ? "an argument is missing" : `${least} arguments are needed, ${positionals.length} given`);
   }
@@ -127,8 +128,4 @@ function editDistance(a: string, b: string): number {
     last = row;
   }
   return last[b.length] ?? 0;
-}
-
-function shorten(word: string): string {
-  return word.length > 100 ? `${word.slice(0, 100)}...` : word;
 }

@@ -2,11 +2,12 @@
 //
 // The walk visits only the known shape of a template, so that cyclic aliases end by themselves, and counts what it reads,
 // so that multiplying aliases end too. Every problem is one short line. Nothing here throws on any text.
-import { isAlias, isMap, isScalar, isSeq, stringify } from "yaml";
+import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "./attestation/kinds.ts";
+import { excerpt } from "./excerpt.ts";
 import { ATTESTATION_NAME, matches, REFERENCE_NAME } from "./names.ts";
-import { readYaml, shortened } from "./template/read.ts";
-import type { YamlDocument } from "./template/read.ts";
+import { byPlace, isNullNode, readYaml, shownNode } from "./yaml.ts";
+import type { Place, YamlLimits, YamlProblem, YamlText } from "./yaml.ts";
 
 export type TemplateAttestation = { name: string; type: string };
 export type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };
@@ -16,30 +17,49 @@ export type Template = {
   trail: { attestations: TemplateAttestation[]; artifacts: TemplateArtifact[] };
 };
 /** A mistake in a template. `line` and `column` count from 1; the location is a dotted path, or `template_file`. */
-export type TemplateProblem = { location: string; problem: string; line: number; column: number };
+export type TemplateProblem = { location: string; problem: string } & Place;
 
 /** The template of a flow that was given none (semantics 2.1). */
 export const EMPTY_TEMPLATE_TEXT = "version: 1";
 
 /** Beyond a hundred mistakes the rest tells nothing new, and the answer has to stay readable. */
 const MAX_PROBLEMS = 100;
-/** Artifacts and attestations in all. More than the readable tokens can spell out: only aliases upon aliases come so far. */
+/** Artifacts and attestations in all: aliases upon aliases multiply. */
 const MAX_ENTRIES = 25_000;
+/**
+ * Some 15,000 expected attestations, read in about a second; the size limit of the file alone (10 MB) would let one
+ * request hold the process for the better part of a minute. A right template nests seven deep; the rest is room for
+ * wrong ones, so that they get a precise refusal.
+ */
+const LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
 /** Where a problem lies that belongs to the text as a whole (messages 12). */
 const WHOLE_FILE = "template_file";
+
+/** Problems of a text that is YAML all the same, so that its content can be judged too. */
+const READABLE: readonly YamlProblem["kind"][] = ["documents", "tag", "anchor"];
+
+/** What the reader of YAML finds, where templates have words of their own for it. */
+const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
+  nesting: `Nested deeper than ${LIMITS.nesting} levels`,
+  size: `Longer than ${LIMITS.tokens} YAML tokens`,
+  documents: "Expected a single YAML document, but another one begins here",
+};
 
 type Result = { template: Template; problems: null } | { template: null; problems: TemplateProblem[] };
 
 /**
  * Reads the text of a template (semantics 2.1). All mistakes of the content are reported at once, in the order of the
- * text, at most a hundred; YAML that cannot be parsed is one problem at `template_file` (messages 12).
+ * text, at most a hundred; a text that is no YAML is one problem, the earliest, at `template_file` (messages 12).
  * Never throws. As in JSON Schema, `1.0` is the integer 1.
  * @param text the file as uploaded, decoded
  */
 export function parseTemplate(text: string): Result {
-  const { document, mistake } = readYaml(text);
-  if (mistake !== null) return { template: null, problems: [{ location: WHOLE_FILE, ...mistake }] };
-  return checkTemplate(document);
+  const source = readYaml(text, { limits: LIMITS });
+  const unreadable = source.problems.find(({ kind }) => !READABLE.includes(kind));
+  if (unreadable) return { template: null, problems: [ofText(unreadable)] };
+  // An alias without an anchor is reported by its path: wherever it stands, no template can have one.
+  const problems = source.problems.filter(({ kind }) => kind !== "anchor").slice(0, MAX_PROBLEMS).map(ofText);
+  return checkTemplate(source, problems);
 }
 
 /**
@@ -121,9 +141,13 @@ export const TEMPLATE_SCHEMA = {
 type Entry = { key: unknown; value: unknown };
 type Named = { name: string };
 
+function ofText({ kind, text, line, column }: YamlProblem): TemplateProblem {
+  const hint = kind === "alias" ? ' (to accept any type write "*" in quotes)' : "";
+  return { location: WHOLE_FILE, problem: WORDS[kind] ?? `Not YAML: ${text}${hint}`, line, column };
+}
+
 /** Walks the known shape of a template only; whatever stands where it does not belong is reported and not entered. */
-function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result {
-  const problems: TemplateProblem[] = [];
+function checkTemplate({ root: rootNode, resolve, place }: YamlText, problems: TemplateProblem[]): Result {
   const full = (): boolean => problems.length >= MAX_PROBLEMS;
   let entriesRead = 0;
 
@@ -141,10 +165,10 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result
     for (const { key, value } of map.items) {
       if (full()) break;
       const name = keyText(resolve(key));
-      const path = location === WHOLE_FILE ? shortened(name) : `${location}.${shortened(name)}`;
+      const path = location === WHOLE_FILE ? excerpt(name) : `${location}.${excerpt(name)}`;
       if (seen.has(name)) report(path, key, "Key is given more than once");
       else if (known.includes(name)) entries.set(name, { key, value });
-      else report(path, key, `Extra inputs are not permitted [input: ${shown(resolve(value))}]`);
+      else report(path, key, `Extra inputs are not permitted [input: ${shownNode(resolve(value))}]`);
       seen.add(name);
     }
     return entries;
@@ -185,7 +209,7 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result
       const thing = read(node, path);
       if (thing === null) continue;
       if (names.has(thing.name)) {
-        report(`${path}.name`, node, `Name is used more than once in this list [input: ${shortened(thing.name)}]`);
+        report(`${path}.name`, node, `Name is used more than once in this list [input: ${excerpt(thing.name)}]`);
       }
       names.add(thing.name);
       things.push(thing);
@@ -215,49 +239,35 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlDocument): Result
   const version = root?.get("version");
   if (version !== undefined) {
     const value = resolve(version.value);
-    if (!isScalar(value) || value.value !== 1) report("version", version.value, `Input should be 1 [input: ${shown(value)}]`);
+    if (!isScalar(value) || value.value !== 1) report("version", version.value, `Input should be 1 [input: ${shownNode(value)}]`);
   }
   const trail = root?.get("trail");
-  if (trail !== undefined && !isNull(resolve(trail.value))) {
+  if (trail !== undefined && !isNullNode(resolve(trail.value))) {
     const entries = readMap(trail.value, "trail", ["attestations", "artifacts"]);
     template.trail.attestations = readList(entries?.get("attestations"), "trail.attestations", readAttestation);
     template.trail.artifacts = readList(entries?.get("artifacts"), "trail.artifacts", readArtifact);
   }
   if (problems.length === 0) return { template, problems: null };
-  problems.sort((a, b) => a.line - b.line || a.column - b.column);
+  problems.sort(byPlace);
   return { template: null, problems };
 }
 
 function nameFault(pattern: string): (name: string) => string | null {
   return (name) => {
     if (name === "") return "String should have at least 1 character [input: ]";
-    return matches(pattern, name) ? null : `String should match pattern '${pattern}' [input: ${shortened(name)}]`;
+    return matches(pattern, name) ? null : `String should match pattern '${pattern}' [input: ${excerpt(name)}]`;
   };
 }
 
 function typeFault(type: string): string | null {
-  return isTypeWord(type) ? null : `Input should be ${TYPE_WORDS_TEXT} [input: ${shortened(type)}]`;
+  return isTypeWord(type) ? null : `Input should be ${TYPE_WORDS_TEXT} [input: ${excerpt(type)}]`;
 }
 
 function invalid(expected: string, node: unknown): string {
-  return `Input should be a valid ${expected} [input: ${shown(node)}]`;
-}
-
-function isNull(node: unknown): boolean {
-  return node === null || node === undefined || (isScalar(node) && node.value === null);
+  return `Input should be a valid ${expected} [input: ${shownNode(node)}]`;
 }
 
 function keyText(node: unknown): string {
   if (isScalar(node)) return String(node.value);
-  return shown(node);
-}
-
-/** A user's value in one short line; of lists and objects only the kind, since their text may be long. */
-function shown(node: unknown): string {
-  if (isMap(node)) return "{...}";
-  if (isSeq(node)) return "[...]";
-  if (isAlias(node)) return `*${shortened(node.source)}, an alias without anchor`;
-  if (isNull(node)) return "null";
-  if (!isScalar(node)) return "";
-  return shortened(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)));
+  return shownNode(node);
 }

@@ -1,7 +1,7 @@
 /** The part of @koa/multer that body.ts uses; the package ships no types of its own. */
 declare module "@koa/multer" {
   import type { IncomingMessage } from "node:http";
-  import type { Readable } from "node:stream";
+  import type { Readable, Writable } from "node:stream";
   import type Koa from "koa";
 
   export type PartFile = { fieldname: string; originalname: string; mimetype: string; stream: Readable };
@@ -13,6 +13,8 @@ declare module "@koa/multer" {
     storage: StorageEngine;
     limits: Record<string, number>;
     defParamCharset: string;
+    /** Feeds the body to the parser. */
+    streamHandler(request: IncomingMessage, parser: Writable): void;
   };
   export default function multer(options: Options): {
     fields(parts: readonly { name: string; maxCount: number }[]): Koa.Middleware;

@@ -11,8 +11,10 @@ import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
-import { hasBody, readForm, readJson, ClientGoneError } from "./body.ts";
-import type { BodyLimits, EvidenceStage, StagedFile } from "./body.ts";
+import { hasBody, readJson, skipBody, ClientGoneError } from "./body.ts";
+import type { BodyLimits } from "./body.ts";
+import { readForm } from "./form.ts";
+import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
 import { sendDownload, sendError, sendJson } from "./reply.ts";
@@ -63,8 +65,11 @@ export type House<Context, M extends Membership = Membership> = {
 };
 
 const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
-/** After an answer that did not wait for the rest of the body, the rest is read away for this long before the socket is cut. */
-const LINGER_MS = 5_000;
+/**
+ * After an answer that did not wait for the rest of the body, the rest is read away for this many seconds before the
+ * connection is cut: enough for a client on a slow link to notice the answer while it is still sending.
+ */
+const LINGER = 5;
 
 type State = { operationId: string | null; facts: RequestFacts | null; organization: string | null };
 
@@ -116,9 +121,9 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
       await next();
     } catch (error) {
       failure = error;
-      if (!(error instanceof ClientGoneError)) sendError(ctx, error, requestId);
+      if (error instanceof ClientGoneError) ctx.respond = false;
+      else sendError(ctx, error, requestId);
     }
-    lingerAfter(ctx);
     const done = (): void => {
       house.logRequest(
         {
@@ -136,22 +141,47 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
         failure,
       );
     };
+    if (isStillSending(ctx)) {
+      // A small body mostly came with the head and is only not parsed yet: such a connection is kept.
+      ctx.req.resume();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (ctx.res.destroyed || ctx.res.writableFinished) done();
-    else ctx.res.once("close", done);
+    else if (isStillSending(ctx)) {
+      answerEarly(ctx);
+      done();
+      await bodyEnds(ctx, house.limits.linger ?? LINGER);
+      ctx.res.end();
+    } else ctx.res.once("close", done);
   };
 }
 
+/** Whether the client is still sending a body for which nobody waits, and the answer is at hand. */
+const isStillSending = ({ req, body }: Koa.Context): boolean =>
+  hasBody(req) && !req.complete && !req.destroyed && (body == null || typeof body === "string" || Buffer.isBuffer(body));
+
 /**
- * An answer that came before the whole body was read: the rest is read away, so that the client gets to see the answer
- * instead of a reset connection, but only for a while.
+ * Writes an answer that came before the whole body did, all of it but the end. Ending it would close the connection at once,
+ * and closing with bytes unread resets it: the client would see a broken connection in place of its refusal.
  */
-function lingerAfter(ctx: Koa.Context): void {
-  if (ctx.req.complete || ctx.req.destroyed || !hasBody(ctx.req)) return;
-  ctx.req.resume();
-  const timer = setTimeout(() => ctx.req.destroy(), LINGER_MS);
-  timer.unref();
-  ctx.req.once("close", () => clearTimeout(timer));
-  ctx.req.once("end", () => clearTimeout(timer));
+function answerEarly(ctx: Koa.Context): void {
+  const { res, body } = ctx;
+  ctx.respond = false;
+  res.setHeader("Connection", "close");
+  if (ctx.method !== "HEAD" && body != null) res.write(body as string | Buffer);
+  else res.flushHeaders();
+}
+
+/** Resolves when the body has ended, the client is gone, or `seconds` are over. */
+function bodyEnds(ctx: Koa.Context, seconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, seconds * 1000);
+    const ended = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    ctx.req.once("end", ended).once("close", ended).once("error", ended);
+  });
 }
 
 async function serve<Context, M extends Membership>(
@@ -237,6 +267,8 @@ function checked(schema: TSchema, values: Record<string, unknown>, where: string
  */
 function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
   if (querystring === "") return {};
+  // The parser ignores what comes after its last key: a list would be filtered by some of what was asked for.
+  if (querystring.split("&", MAX_QUERY_KEYS + 1).length > MAX_QUERY_KEYS) throw badRequest(`The query has more than ${MAX_QUERY_KEYS} parameters`);
   const raw = parseQuery(querystring, "&", "=", { maxKeys: MAX_QUERY_KEYS });
   const values: Record<string, unknown> = {};
   for (const [name, shape] of Object.entries(schema.properties)) {
@@ -258,8 +290,7 @@ async function readBody<Context, M extends Membership>(house: House<Context, M>,
   const none: ReadBody = { body: null, sent: NOTHING_SENT, file: null, staged: null };
   const shape = operation.body;
   if (shape.kind === "none") {
-    // Clients send `null` or nothing, with or without a content type; whatever it is, it is read away (wire-contract 1.3).
-    if (operation.method !== "GET" && hasBody(ctx.req)) ctx.req.resume();
+    await skipBody(ctx, house.limits);
     return none;
   }
   if (shape.kind === "json") {

@@ -77,8 +77,9 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
   const stream = ctx.method === "HEAD" ? null : await download.open(range);
   ctx.status = range ? 206 : 200;
   if (range) ctx.set("Content-Range", `bytes ${range.start}-${range.end}/${download.size}`);
-  ctx.type = download.contentType;
   if (stream) ctx.body = stream;
+  // Exactly what the uploader stated: Koa's own setter would add a charset to text types, which nobody stated.
+  ctx.res.setHeader("Content-Type", download.contentType);
   ctx.length = range ? range.end - range.start + 1 : download.size;
 }
 

@@ -2,57 +2,117 @@
  * Validation of params, query and body. ajv finds all problems at once; this file turns them into the field texts of
  * messages.md section 2, one line per field. Schemas compile on first use, because compiling all of them costs the start
  * of the process more than all its requests; a test compiles every one.
+ *
+ * Invariant: a refusal costs no more than reading the value once, and its answer is a page. A list of a million wrong items
+ * would otherwise be a million error objects, so all problems are collected only for values a person could have written;
+ * of anything larger the first problem is told.
  */
 import { Ajv2020 } from "ajv/dist/2020.js";
-import type { ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
+import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
 import type { TSchema } from "typebox";
 import type { FieldErrors } from "../errors.ts";
 
-const options = { allErrors: true, verbose: true, strict: false, useDefaults: true, ownProperties: true } as const;
-const plain = new Ajv2020({ ...options });
-/** Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a number. */
-const coercing = new Ajv2020({ ...options, coerceTypes: true });
-/** Responses: nothing is filled in, because a default would hide a field that the handler forgot. */
-const strictly = new Ajv2020({ ...options, useDefaults: false });
+const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true } as const;
+/** Each flavour has two engines: one that stops at the first problem, one that lists all of them. */
+type Engines = { first: Ajv2020; all: Ajv2020 };
+const engines = (more: Options): Engines => ({
+  first: new Ajv2020({ ...options, ...more }),
+  all: new Ajv2020({ ...options, ...more, allErrors: true }),
+});
 
 type Flavour = "plain" | "coercing" | "response";
-const engines: Record<Flavour, Ajv2020> = { plain, coercing, response: strictly };
-const compiled: Record<Flavour, WeakMap<TSchema, ValidateFunction>> = {
-  plain: new WeakMap(),
-  coercing: new WeakMap(),
-  response: new WeakMap(),
+const flavours: Record<Flavour, Engines> = {
+  plain: engines({}),
+  /** Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a number. */
+  coercing: engines({ coerceTypes: true }),
+  /** Responses: nothing is filled in, because a default would hide a field that the handler forgot. */
+  response: engines({ useDefaults: false }),
 };
+const compiled = new WeakMap<Ajv2020, WeakMap<TSchema, ValidateFunction>>();
 
-/** The compiled check of a schema. */
-export function compile(schema: TSchema, flavour: Flavour): ValidateFunction {
-  let check = compiled[flavour].get(schema);
-  if (check === undefined) {
-    check = engines[flavour].compile(schema);
-    compiled[flavour].set(schema, check);
-  }
+/** The compiled check of a schema, of the engine that stops at the first problem unless `all` are asked for. */
+export function compile(schema: TSchema, flavour: Flavour, depth: keyof Engines = "first"): ValidateFunction {
+  const engine = flavours[flavour][depth];
+  let checks = compiled.get(engine);
+  if (checks === undefined) compiled.set(engine, (checks = new WeakMap()));
+  let check = checks.get(schema);
+  if (check === undefined) checks.set(schema, (check = engine.compile(schema)));
   return check;
 }
 
+/** Of values with more parts than this (keys and items, at all levels) only the first problem is told. */
+const THOROUGH_PARTS = 2_000;
+/** The most fields of one refusal, so that its answer is read and not scrolled through. */
+const MOST_FIELDS = 100;
+
 /**
  * Checks `value`, filling in defaults (and turning text into numbers and booleans with `coercing`).
- * @returns null when it fits, else one text per field; `root` names the value itself (`body`, `data_json`, ...).
+ * @returns null when it fits, else one text per field (at most 100 fields; one for a value of thousands of parts); `root`
+ *   names the value itself (`body`, `data_json`, ...).
  */
 export function validate(schema: TSchema, value: unknown, flavour: Flavour, root: string): FieldErrors | null {
-  const check = compile(schema, flavour);
-  if (check(value)) return null;
-  return fieldTexts(check.errors ?? [], root);
+  const odd = flavour === "coercing" ? oddNumbers(schema, value as Record<string, unknown>) : null;
+  if (odd) return odd;
+  const quick = compile(schema, flavour);
+  if (quick(value)) return null;
+  let errors = quick.errors;
+  if (isSmall(value, THOROUGH_PARTS)) {
+    const thorough = compile(schema, flavour, "all");
+    if (!thorough(value)) errors = thorough.errors;
+  }
+  return fieldTexts(errors ?? [], root);
+}
+
+/** A number as people write it in an address. How large it may be is for its shape to say. */
+const PLAIN_NUMBER = /^[+-]?\d{1,20}(?:\.\d{1,20})?$/;
+
+/** ajv turns all that JavaScript calls a number into one, `1e999` and ` ` included, without checking what came out. */
+function oddNumbers(schema: TSchema, values: Record<string, unknown>): FieldErrors | null {
+  const shapes = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  const odd = Object.entries(shapes).flatMap(([name, { type }]) => {
+    const text = values[name];
+    const isOdd = (type === "integer" || type === "number") && typeof text === "string" && !PLAIN_NUMBER.test(text);
+    return isOdd ? [[name, `Input should be a valid ${type} [input: ${show(text)}]`] as const] : [];
+  });
+  return odd.length > 0 ? Object.fromEntries(odd) : null;
+}
+
+/** Whether a value has at most `most` parts. Takes time proportional to `most`, not to the value. */
+function isSmall(value: unknown, most: number): boolean {
+  const open: unknown[] = [value];
+  let seen = 0;
+  while (open.length > 0) {
+    const item = open.pop();
+    if (typeof item !== "object" || item === null) continue;
+    if (Array.isArray(item) && (seen += item.length) > most) return false;
+    for (const key in item) {
+      if (!Array.isArray(item) && ++seen > most) return false;
+      open.push((item as Record<string, unknown>)[key]);
+    }
+  }
+  return true;
 }
 
 /** One text per field from ajv's errors. */
 function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
-  const fields: Record<string, string> = {};
+  // Not an object from the start: names come from the sender, and `__proto__` is one of them.
+  const fields = new Map<string, string>();
   for (const error of resolveUnions(errors)) {
     const [path, text] = describe(error);
-    const key = path.join(".") || root;
-    if (fields[key] === undefined) fields[key] = text;
+    const key = path.length > 0 ? pathText(path) : root;
+    if (!fields.has(key)) fields.set(key, text);
+    if (fields.size === MOST_FIELDS) break;
   }
-  return fields;
+  return Object.fromEntries(fields);
 }
+
+/** The dotted path of a field; a key or a path of absurd length is cut. */
+const pathText = (path: readonly string[]): string => {
+  const keys = path.slice(0, PATH_KEYS).map((key) => cut(key, PATH_KEY_CHARACTERS));
+  return path.length > PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
+};
+const PATH_KEYS = 12;
+const PATH_KEY_CHARACTERS = 256;
 
 /**
  * A union reports the errors of all its branches. What helps a person is the branch that was meant: the one whose type
@@ -63,8 +123,11 @@ function resolveUnions(errors: readonly ErrorObject[]): ErrorObject[] {
   const unions = errors.filter((error) => error.keyword === "anyOf").sort((a, b) => b.schemaPath.length - a.schemaPath.length);
   for (const union of unions) {
     const prefix = `${union.schemaPath}/`;
+    const within = `${union.instancePath}/`;
     const mine = (error: ErrorObject) =>
-      error !== union && error.schemaPath.startsWith(prefix) && error.instancePath.startsWith(union.instancePath);
+      error !== union &&
+      error.schemaPath.startsWith(prefix) &&
+      (error.instancePath === union.instancePath || error.instancePath.startsWith(within));
     const branches = new Map<string, ErrorObject[]>();
     for (const error of left.filter(mine)) {
       const branch = error.schemaPath.slice(prefix.length).split("/", 1)[0] ?? "";
@@ -128,20 +191,27 @@ function describe(error: ErrorObject): [path: string[], text: string] {
 
 /** The most of a value that is echoed: an error text is one line that a person reads. */
 const SHOWN_CHARACTERS = 500;
+/** The most parts of a list or an object that is echoed. */
+const SHOWN_PARTS = 50;
 
 /** The value as it was sent, on one line. */
 function show(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : preview(value);
   // Control characters would break the line; everything else is echoed as sent.
-  const line = text.replace(/[\u0000-\u001f\u007f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  return line.length > SHOWN_CHARACTERS ? `${line.slice(0, SHOWN_CHARACTERS)}…` : line;
+  return cut(text, SHOWN_CHARACTERS).replace(/[\u0000-\u001f\u007f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** Large values are not serialised only to be cut. */
 function preview(value: unknown): string {
-  if (Array.isArray(value) && value.length > 50) return `list of ${value.length} items`;
-  if (typeof value === "object" && value !== null && Object.keys(value).length > 50) return "object";
-  return JSON.stringify(value) ?? "";
+  if (isSmall(value, SHOWN_PARTS)) return JSON.stringify(value, (_key, item: unknown) => (typeof item === "string" ? cut(item, SHOWN_CHARACTERS) : item)) ?? "";
+  return Array.isArray(value) ? `list of ${count(value.length, "item")}` : "object";
+}
+
+/** The text, or its beginning with an ellipsis; never half a character. */
+function cut(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const last = text.charCodeAt(most - 1);
+  return `${text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most)}…`;
 }
 
 const quoted = (value: unknown): string => (typeof value === "string" ? `'${value}'` : String(JSON.stringify(value)));
@@ -168,37 +238,44 @@ export const MAX_JSON_DEPTH = 128;
 
 /**
  * What no schema says but storage demands: text that is Unicode without NUL, numbers that JSON can write again, nesting that
- * a serialiser survives. Walks with its own stack, so that hostile nesting cannot exhaust ours.
+ * a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
  * @returns the first problem as [dotted path, text], or null.
  */
 export function findUnstorable(value: unknown): [path: string, text: string] | null {
-  type Step = { value: unknown; key: string; parent: Step | null; depth: number };
-  const pathOf = (step: Step): string => {
-    const keys: string[] = [];
-    for (let at: Step | null = step; at?.parent; at = at.parent) keys.unshift(at.key);
-    return keys.length > 12 ? `${keys.slice(0, 12).join(".")}…` : keys.join(".");
+  const path: string[] = [];
+  const problemOf = (item: unknown): string | null => {
+    if (typeof item === "string") return textProblem(item);
+    if (typeof item === "number") return Number.isFinite(item) ? null : "Input should be a finite number";
+    if (typeof item !== "object" || item === null) return null;
+    if (path.length >= MAX_JSON_DEPTH) return `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`;
+    return Array.isArray(item) ? problemIn(item) : problemInObject(item as Record<string, unknown>);
   };
-  const stack: Step[] = [{ value, key: "", parent: null, depth: 0 }];
-  for (let step = stack.pop(); step; step = stack.pop()) {
-    const item = step.value;
-    if (typeof item === "string") {
-      const problem = textProblem(item);
-      if (problem) return [pathOf(step), problem];
-    } else if (typeof item === "number") {
-      if (!Number.isFinite(item)) return [pathOf(step), "Input should be a finite number"];
-    } else if (typeof item === "object" && item !== null) {
-      if (step.depth >= MAX_JSON_DEPTH) return [pathOf(step), `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`];
-      const isArray = Array.isArray(item);
-      for (const key of Object.keys(item)) {
-        const problem = isArray ? null : textProblem(key);
-        if (problem) return [pathOf(step), `A key of the object is not acceptable: ${problem}`];
-        const child = (item as Record<string, unknown>)[key];
-        if (typeof child === "string" || typeof child === "number" || (typeof child === "object" && child !== null))
-          stack.push({ value: child, key, parent: step, depth: step.depth + 1 });
-      }
+  const problemAt = (key: string | number, item: unknown): string | null => {
+    const isLeaf = typeof item !== "object" || item === null;
+    if (!isLeaf) path.push(String(key));
+    const problem = problemOf(item);
+    // The path of a problem stays; millions of sound leaves never enter it.
+    if (isLeaf && problem) path.push(String(key));
+    else if (!isLeaf && !problem) path.pop();
+    return problem;
+  };
+  const problemIn = (items: readonly unknown[]): string | null => {
+    for (let i = 0; i < items.length; i++) {
+      const problem = problemAt(i, items[i]);
+      if (problem) return problem;
     }
-  }
-  return null;
+    return null;
+  };
+  const problemInObject = (object: Record<string, unknown>): string | null => {
+    for (const key of Object.keys(object)) {
+      const bad = textProblem(key);
+      const problem = bad ? `A key of the object is not acceptable: ${bad}` : problemAt(key, object[key]);
+      if (problem) return problem;
+    }
+    return null;
+  };
+  const problem = problemOf(value);
+  return problem === null ? null : [pathText(path), problem];
 }
 
 /** Why a text cannot be stored, or null. */

@@ -46,6 +46,8 @@ export function attestationListStore(db: Db) {
   const countOfFlow = db.prepare<[number, number, number], { n: number }>(
     "SELECT count(*) AS n FROM attestations WHERE flow_id = ? AND created_at >= ? AND created_at <= ?",
   );
+  // Without a window the index alone can count.
+  const countAllOfFlow = db.prepare<[number], { n: number }>("SELECT count(*) AS n FROM attestations WHERE flow_id = ?");
   const ofCommit = db.prepare<[number, string], PlacedAttestationRow>(
     `${PLACED_ATTESTATIONS} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC`,
   );
@@ -55,6 +57,7 @@ export function attestationListStore(db: Db) {
   return {
     /** At most `limit` records that fit every given filter. */
     search(filter: AttestationFilter, limit: number): PlacedAttestationRow[] {
+      if ([filter.names, filter.flowIds, filter.types].some((list) => list?.length === 0)) return [];
       const parts = ["a.organization_id = ?"];
       const values: (string | number)[] = [filter.organizationId];
       const add = (sql: string, ...more: (string | number)[]): void => {
@@ -63,8 +66,13 @@ export function attestationListStore(db: Db) {
       };
       if (filter.publicId !== null) add("a.public_id = ?", filter.publicId);
       if (filter.before !== null) add("a.id < ?", filter.before);
-      if (filter.names !== null) add("a.name IN (SELECT value FROM json_each(?))", JSON.stringify(filter.names));
-      if (filter.flowIds !== null) add("a.flow_id IN (SELECT value FROM json_each(?))", JSON.stringify(filter.flowIds));
+      // One name or flow has an index in the order of the answer; several are looked for in the records of the organization.
+      const anyOf = (column: string, list: readonly (string | number)[] | null): void => {
+        if (list?.length === 1) add(`${column} = ?`, list[0] as string | number);
+        else if (list) add(`${column} IN (SELECT value FROM json_each(?))`, JSON.stringify(list));
+      };
+      anyOf("a.name", filter.names);
+      anyOf("a.flow_id", filter.flowIds);
       if (filter.types !== null) {
         const list = JSON.stringify(filter.types);
         add("(a.type IN (SELECT value FROM json_each(?)) OR a.overridden_type IN (SELECT value FROM json_each(?)))", list, list);
@@ -85,7 +93,10 @@ export function attestationListStore(db: Db) {
       ofArtifact.all(name, flowId, fingerprint),
     /** One page of a flow's records within a time span. */
     ofFlow: (flowId: number, span: Span, limit: number, offset: number): PlacedAttestationRow[] => ofFlow.all(flowId, ...bounds(span), limit, offset),
-    countOfFlow: (flowId: number, span: Span): number => countOfFlow.get(flowId, ...bounds(span))?.n ?? 0,
+    countOfFlow(flowId: number, span: Span): number {
+      const counted = span.from === null && span.to === null ? countAllOfFlow.get(flowId) : countOfFlow.get(flowId, ...bounds(span));
+      return counted?.n ?? 0;
+    },
     /** All records about a commit. */
     ofCommit: (organizationId: number, sha: string): PlacedAttestationRow[] => ofCommit.all(organizationId, sha),
   };

@@ -2,8 +2,8 @@
  * Attestation records, append-only, and the two derived tables beside them: to which artifacts a record belongs, and which
  * record of each name is the latest. Both are written in the transaction that records the attestation.
  */
-import type { AttestationFact } from "../domain/compliance/attestation.ts";
 import type { ArtifactAttestation } from "../domain/attestation/binding.ts";
+import type { AttestationFact } from "../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../domain/policy/evaluate.ts";
 import type { Db, Sources } from "./database.ts";
 
@@ -30,6 +30,7 @@ export type AttestationRow = {
   payload_json: string;
   reasons_json: string;
   overridden_type: string | null;
+  /** Of an override: the record that it overrode when it was reported. What counts now is found anew, see CURRENT. */
   original_id: number | null;
   control: string | null;
   control_version: number | null;
@@ -71,21 +72,41 @@ type CurrentRow = {
   type: string;
   is_compliant: 0 | 1;
   overridden_type: string | null;
-  original_public_id: string | null;
   control: string | null;
+  original_public_id: string | null;
+  original_type: string | null;
+  original_control: string | null;
 };
 
-const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, o.public_id AS original_public_id, a.control
-  FROM current_attestations c JOIN attestations a ON a.id = c.attestation_id LEFT JOIN attestations o ON o.id = a.original_id`;
+/**
+ * The latest records, overrides with what they override: the newest ordinary record of the name in the same place. That is
+ * not settled when the override is reported, because an artifact may come after both, and one override may belong to
+ * several artifacts with originals of their own.
+ */
+const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, a.control,
+    o.public_id AS original_public_id, o.type AS original_type, o.control AS original_control
+  FROM current_attestations c JOIN attestations a ON a.id = c.attestation_id
+  LEFT JOIN attestations o ON o.id = CASE
+    WHEN a.overridden_type IS NULL THEN NULL
+    WHEN c.artifact_id = 0 THEN (
+      SELECT y.id FROM attestations y
+      WHERE y.trail_id = c.trail_id AND y.name = c.name AND y.scope = 'trail' AND y.overridden_type IS NULL ORDER BY y.id DESC LIMIT 1)
+    ELSE (
+      SELECT max(y.id) FROM attestation_bindings b JOIN attestations y ON y.id = b.attestation_id
+      WHERE b.artifact_id = c.artifact_id AND y.name = c.name AND y.overridden_type IS NULL)
+    END`;
 
-/** A record as what counts: an override stands for what it overrides (semantics 3.6). */
+/**
+ * A latest record as what counts (semantics 3.6): an override in force keeps id and type of the newest ordinary record. If
+ * there is none, it has no id, and the type that was given for the original.
+ */
 function factOf(row: CurrentRow): AttestationFact {
-  const isOverride = row.overridden_type !== null;
+  const overridden = row.overridden_type !== null;
   return {
     name: row.name,
-    type: row.overridden_type ?? row.type,
-    attestationId: isOverride ? row.original_public_id : row.public_id,
-    overriddenAttestationId: isOverride ? row.public_id : null,
+    type: row.original_type ?? row.overridden_type ?? row.type,
+    attestationId: overridden ? row.original_public_id : row.public_id,
+    overriddenAttestationId: overridden ? row.public_id : null,
     isCompliant: row.is_compliant === 1,
   };
 }
@@ -109,6 +130,10 @@ export function attestationStore(db: Db, { newId }: Sources) {
   const waitingFor = db.prepare<[number, string, string], { id: number; name: string; git_commit: string; target_artifacts_json: string | null }>(
     `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
      WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
+  );
+  const latestWaitingFor = db.prepare<[number, string, string, string], { attestation_id: number }>(
+    `SELECT p.attestation_id FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
+     WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? AND a.name = ? ORDER BY p.attestation_id DESC LIMIT 1`,
   );
   const ofFingerprint = db.prepare<[number, string], { id: number; name: string }>(
     "SELECT id, name FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
@@ -147,6 +172,11 @@ export function attestationStore(db: Db, { newId }: Sources) {
       const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
+    /** The latest record under a name that waits for artifacts of that reference name and commit. */
+    latestWaiting(trailId: number, referenceName: string, commit: string, name: string): AttestationRow | null {
+      const found = latestWaitingFor.get(trailId, referenceName, commit, name);
+      return found ? (byId.get(found.attestation_id) ?? null) : null;
+    },
     /** What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the order of their reports (semantics 3.2). */
     candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): BindingCandidate[] {
       const waiting = artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
@@ -175,8 +205,9 @@ export function attestationStore(db: Db, { newId }: Sources) {
     policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
       const candidates = (level: "artifact" | "trail", key: number): AttestationCandidate[] =>
         currentOfArtifact.all(trailId, key).map((row) => ({
-          name: row.name, type: row.overridden_type ?? row.type, isCompliant: row.is_compliant === 1,
-          control: row.control, attestationId: row.public_id, level, sequence: row.id,
+          name: row.name, type: factOf(row).type, isCompliant: row.is_compliant === 1,
+          control: row.original_public_id === null ? row.control : row.original_control,
+          attestationId: row.public_id, level, sequence: row.id,
         }));
       return [...candidates("artifact", artifactId), ...candidates("trail", TRAIL_LEVEL)];
     },

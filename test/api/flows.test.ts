@@ -164,7 +164,7 @@ test("a template that is not valid is refused with every problem and its place",
       "  String should have at least 1 character [input: ] (line 2, column 31)",
     ].join("\n")],
     ["", "1 validation errors for Template\ntemplate_file\n  Input should be a valid object [input: null] (line 1, column 1)"],
-    ["version: 1\n#\0\n", "1 validation errors for Template\ntemplate_file\n  Not YAML: the character \\x00 is not allowed (line 2, column 2)"],
+    ["version: 1\n#\0\n", "1 validation errors for Template\ntemplate_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 2, column 2)"],
     [Buffer.from("version: 1\n# gr\xfc\xdf\n", "latin1"), "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 2, column 5)"],
     [Buffer.from("# \u20ac").subarray(0, 4), "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 1, column 3)"],
   ];

@@ -284,6 +284,13 @@ bad("at most a hundred are listed", () => {
   assert.is(problems?.[100], "and 150 more");
 });
 
+bad("control characters are refused, in comments too, and repeat nothing else", () => {
+  assert.equal(parseApplyFile("users: [] # \x1b[2J\n#\0\n"), {
+    plan: null,
+    problems: ["line 1 column 13: the character U+001B is not allowed in YAML", "line 2 column 2: the character U+0000 is not allowed in YAML"],
+  });
+});
+
 bad("bombs and depth are refused", () => {
   const bomb = ["a0: &a0 [x, x]", ...Array.from({ length: 40 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`)].join("\n");
   assert.is(parseApplyFile(bomb).problems?.length, 101);

@@ -134,8 +134,8 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ],
   ["version: 1\n---\nversion: 1\n", refusal("template_file\n  Expected a single YAML document, but another one begins here (line 2, column 1)"), true],
   ["!python/object {}", refusal("template_file\n  Not YAML: Unresolved tag: !python/object (line 1, column 1)"), true],
-  ["version: 1\u0000", refusal("template_file\n  Not YAML: the character \\u0000 is not allowed (line 1, column 11)"), true],
-  ["# x\nversion: \ud800", refusal("template_file\n  Not YAML: the character \\ud800 is not allowed (line 2, column 10)"), true],
+  ["version: 1\u0000", refusal("template_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 1, column 11)"), true],
+  ["# x\nversion: \ud800", refusal("template_file\n  Not YAML: the character U+D800 is not allowed in YAML (line 2, column 10)"), true],
 ];
 
 const validate = new Ajv2020({ strict: true, strictRequired: false }).compile(TEMPLATE_SCHEMA);
@@ -175,6 +175,31 @@ trail:
       "trail.zzz\n  Extra inputs are not permitted [input: 1] (line 11, column 3)",
     ),
   );
+});
+
+test("what the text as a whole has wrong is told with the rest, as long as it is YAML", () => {
+  assert.is(
+    outcome("version: !one 2\ntrail: *nobody\n---\n"),
+    refusal(
+      "template_file\n  Not YAML: Unresolved tag: !one (line 1, column 10)",
+      "version\n  Input should be 1 [input: 2] (line 1, column 15)",
+      "trail\n  Input should be a valid object [input: *nobody, an alias without anchor] (line 2, column 8)",
+      "template_file\n  Expected a single YAML document, but another one begins here (line 3, column 1)",
+    ),
+  );
+  assert.is(parseTemplate(`${"- !x y\n".repeat(200)}---\n`).problems?.length, 100);
+});
+
+test("of a text that is no YAML the earliest break is told, alone", () => {
+  const table: [text: string, problem: string][] = [
+    ["version: 3\nx: @y\nz: b: c\n\u0000", "Not YAML: Plain value cannot start with reserved character @ (line 2, column 4)"],
+    ["version: 3\nx: b: c\ny: [", "Not YAML: Nested mappings are not allowed in compact mappings (line 2, column 4)"],
+    ["# \u0000\nx: @y", "Not YAML: the character U+0000 is not allowed in YAML (line 1, column 3)"],
+    ["version: 1\n# \u001b\n", "Not YAML: the character U+001B is not allowed in YAML (line 2, column 3)"],
+    ["\n#\udc00\nversion: 1", "Not YAML: the character U+DC00 is not allowed in YAML (line 2, column 2)"],
+    [`version: 1\n]\n${"[".repeat(100)}`, "Not YAML: Unexpected flow-seq-end token in YAML stream (line 2, column 1)"],
+  ];
+  for (const [text, problem] of table) assert.is(outcome(text), refusal(`template_file\n  ${problem}`), JSON.stringify(text));
 });
 
 test("no more than a hundred problems, each of a bounded length", () => {

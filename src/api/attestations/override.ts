@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { ORIGINAL_TYPE } from "../../domain/attestation/kinds.ts";
 import { judgeOverride } from "../../domain/attestation/override.ts";
 import { TEXT_LENGTH } from "../shapes.ts";
 import { attestation } from "./report.ts";
@@ -14,7 +15,7 @@ export const postOverride = attestation({
     reason: Type.String({ minLength: 1, maxLength: TEXT_LENGTH }),
     new_compliance_status: Type.Boolean(),
     original_attestation_type: Type.String({
-      pattern: "^(generic|junit|snyk|pull_request|jira|sonar|decision|custom|custom:.+|system:.+)$",
+      pattern: ORIGINAL_TYPE,
       maxLength: 300,
       description: "Type of what is overridden: a built-in type, `custom`, `custom:NAME`, `decision` or `system:NAME`",
     }),

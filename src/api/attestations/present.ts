@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { Nullable, named } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations.ts";
 import type { Context } from "../kit.ts";
+import { UNREADABLE, presentEach } from "../paging.ts";
 import { GitCommitInfo, fromJson } from "../shapes.ts";
 import type { GitCommitInfoValue } from "../shapes.ts";
 
@@ -99,19 +100,17 @@ function presentFacts(facts: Record<string, unknown>): Record<string, unknown> {
 
 /** Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list (semantics 9). */
 export function presentAttestations(context: Context, rows: readonly PlacedAttestationRow[], placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem>[] {
-  return rows.map((row) => {
-    try {
-      return presentAttestation(context, row, placeCommit);
-    } catch {
-      return presentAttestation(context, unreadable(row), placeCommit);
-    }
-  });
+  return presentEach(
+    rows,
+    (row) => presentAttestation(context, row, placeCommit),
+    (row) => presentAttestation(context, unreadable(row), placeCommit),
+  );
 }
 
 /** The record without its JSON columns, marked in its description. */
 const unreadable = (row: PlacedAttestationRow): PlacedAttestationRow => ({
   ...row,
-  description: "This record cannot be shown: its stored content is damaged. Run `assay verify`",
+  description: UNREADABLE,
   payload_json: '{"unreadable":true}',
   target_artifacts_json: null,
   git_commit_info_json: null,

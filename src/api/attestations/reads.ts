@@ -9,6 +9,8 @@ import { Closed, Matching, Message, Nullable, Pagination, Repeated, named } from
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import { NoQuery, OrgPath } from "../organizations.ts";
+import { pages, pagination } from "../paging.ts";
+import { requireTrail } from "../trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "./present.ts";
 
 const Timestamp = (description: string) => Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));
@@ -108,10 +110,21 @@ function search(query: Record<string, unknown>, after: string | null): string {
   return parameters.toString();
 }
 
+/**
+ * Most steps that a search may take: instructions of the expression times characters of all names. It takes a second at
+ * worst; a usual expression on ten thousand names needs a tenth of it.
+ */
+const MAX_REGEX_STEPS = 40_000_000;
+
+/** The names in use that an expression finds. @throws AppError 400 on `name_regex`, also where it would hold the server up. */
 function namesMatching({ store, organization }: Context, pattern: string): string[] {
+  const refuse = (problem: string) => invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
-  if ("problem" in regex) throw invalid({ name_regex: `Input should be a valid RE2 expression: ${regex.problem} [input: ${pattern}]` });
-  return store.attestationLists.names(organization.id).filter((name) => regex.find(name));
+  if ("problem" in regex) throw refuse(regex.problem);
+  const names = store.attestationLists.names(organization.id);
+  const characters = names.reduce((sum, name) => sum + name.length, 0);
+  if (characters * regex.size > MAX_REGEX_STEPS) throw refuse(`the regular expression is too large to be tried on ${names.length} names`);
+  return names.filter((name) => regex.find(name));
 }
 
 export const listForCriteria = operation({
@@ -145,7 +158,7 @@ export const listForCriteria = operation({
     const types = query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
     const flowId = query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
     const body: Record<string, unknown> = {};
-    for (const sha of query.commit_list) {
+    for (const sha of new Set(query.commit_list)) {
       const rows = store.attestationLists
         .ofCommit(organization.id, sha)
         .filter((row) => flowId === null || row.flow_id === flowId)
@@ -156,6 +169,9 @@ export const listForCriteria = operation({
     return { status: 200, body };
   },
 });
+
+const FlowAttestationListPage = named("FlowAttestationListPage", Closed({ data: AttestationResponse, pagination: Pagination }));
+const PAGES = pages({ perPage: 20, most: null });
 
 const FlowPath = Closed({ org: Type.String(), flow_name: Type.String() });
 
@@ -170,14 +186,13 @@ export const getFlowAttestations = operation({
   audit: null,
   params: FlowPath,
   query: Closed({
-    page: Type.Integer({ minimum: 1, default: 1 }),
-    per_page: Type.Integer({ minimum: 1, default: 20 }),
+    ...PAGES.query,
     from_timestamp: Timestamp("Reported at or after"),
     to_timestamp: Timestamp("Reported at or before"),
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "One page", schema: named("FlowAttestationListPage", Closed({ data: AttestationResponse, pagination: Pagination })) },
+    200: { description: "One page", schema: FlowAttestationListPage },
     404: { description: "No such flow", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "backend" }, query: { page: "1", per_page: "20" } },
@@ -185,15 +200,10 @@ export const getFlowAttestations = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const span = { from: query.from_timestamp ?? null, to: query.to_timestamp ?? null };
+    const { limit, offset, page, perPage } = PAGES.window(query);
+    const rows = store.attestationLists.ofFlow(flow.id, span, limit, offset);
     const total = store.attestationLists.countOfFlow(flow.id, span);
-    const rows = store.attestationLists.ofFlow(flow.id, span, query.per_page, (query.page - 1) * query.per_page);
-    return {
-      status: 200,
-      body: {
-        data: presentAttestations(context, rows, "branch"),
-        pagination: { total, page: query.page, per_page: query.per_page, page_count: Math.ceil(total / query.per_page) },
-      },
-    };
+    return { status: 200, body: { data: presentAttestations(context, rows, "branch"), pagination: pagination(total, page, perPage) } };
   },
 });
 
@@ -217,7 +227,7 @@ export const getTrailAttestation = operation({
   handle(context, { params }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
-    const trail = store.trails.require({ organization: organization.name, flow }, params.trail_name);
+    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
     return { status: 200, body: presentAttestations(context, store.attestationLists.underTrail(trail.id, params.attestation_name)) };
   },
 });
@@ -249,7 +259,7 @@ export const getArtifactAttestation = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
     if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
-      throw store.artifacts.missing(params.fingerprint, flow.name, organization.name);
+      throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
     return { status: 200, body: presentAttestations(context, store.attestationLists.underArtifact(flow.id, fingerprint, params.attestation_name)) };
   },
 });
@@ -273,23 +283,24 @@ export const getEvidence = operation({
     416: { description: "The requested range lies outside the file", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "backend", trail_name: "release-1", attestation_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6" } },
-  handle({ store, organization, evidence }, { params }) {
+  handle(context, { params }) {
+    const { store, organization, evidence } = context;
     const flow = store.flows.require(organization, params.flow_name);
-    const trail = store.trails.require({ organization: organization.name, flow }, params.trail_name);
+    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
     const row = store.attestations.findByPublicId(organization.id, params.attestation_id);
     if (!row || row.trail_id !== trail.id)
-      throw notFound(`Attestation '${params.attestation_id}' does not exist in trail '${trail.name}' of flow '${flow.name}' belonging to organization '${organization.name}'`);
-    const digest = row.evidence_digest;
-    if (digest === null || row.evidence_size === null)
+      throw notFound(`Attestation '${params.attestation_id}' does not exist in trail '${params.trail_name}' of flow '${params.flow_name}' belonging to organization '${organization.name}'`);
+    const { evidence_digest: digest, evidence_size: size } = row;
+    if (digest === null || size === null)
       throw notFound(`Attestation '${params.attestation_id}' in organization '${organization.name}' has no evidence file`);
     return {
       status: 200,
       download: {
-        size: row.evidence_size,
+        size,
         contentType: row.evidence_content_type ?? "application/octet-stream",
         filename: row.evidence_filename ?? "file",
         etag: digest,
-        open: (range) => evidence.open(digest, range),
+        open: (range) => evidence.open({ digest, size }, range),
       },
     };
   },

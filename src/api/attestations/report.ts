@@ -8,18 +8,20 @@ import { bindAttestation } from "../../domain/attestation/binding.ts";
 import type { Binding } from "../../domain/attestation/binding.ts";
 import type { Judgement } from "../../domain/attestation/judgement.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
-import { ATTESTATION_NAME } from "../../domain/names.ts";
+import { ATTESTATION_NAME, TRAIL_NAME } from "../../domain/names.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
 import type { ArtifactInTrailRow } from "../../store/artifacts.ts";
+import type { AttestationRow } from "../../store/attestations.ts";
 import type { FlowRow } from "../../store/flows.ts";
 import type { TrailRow } from "../../store/trails.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, Url, UserData, repoFacts, storedCommit, toJson,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, Url, UserData, presentRepoInfo, repoFacts,
+  storedCommit, toJson,
 } from "../shapes.ts";
 import { beginImplicitly } from "../trails.ts";
 
@@ -44,8 +46,10 @@ type CommonFields = Static<typeof Common>;
 export const TrailPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
   flow_name: Type.String({ description: "Name of the flow" }),
-  trail_name: Type.String({ description: "Name of the trail; one that does not exist yet is begun" }),
+  trail_name: Name(TRAIL_NAME, { description: "Name of the trail; one that does not exist yet is begun" }),
 });
+
+type Params = Static<typeof TrailPath>;
 
 type Kind<P extends Record<string, TSchema>> = {
   /** Last segment of the path. */
@@ -101,17 +105,20 @@ export function attestation<P extends Record<string, TSchema>>(kind: Kind<P>) {
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name);
       const common = body as CommonFields;
-      bind(context, flow, trail ?? { id: -1, name: params.trail_name }, common);
+      bind(context, params, trail?.id ?? NO_TRAIL, common);
       repoFacts(common.repo_info);
     },
     handle(context, { params, body, file }) {
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name) ?? beginImplicitly(context, flow, params.trail_name);
-      record(context, kind, { flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, file });
+      record(context, kind, { params, flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, file });
       return { status: 201, body: "OK" };
     },
   });
 }
+
+/** The key of no trail: nothing was reported to a trail that does not exist yet. */
+const NO_TRAIL = -1;
 
 type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_commit_or_fingerprint" }>;
 
@@ -119,8 +126,8 @@ type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_c
  * To what the report belongs (semantics 3.2).
  * @throws AppError 404 for a fingerprint that the trail does not hold, 400 for a target that nothing identifies (messages 5).
  */
-function bind(context: Context, flow: FlowRow, trail: { id: number; name: string }, common: CommonFields): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
-  const artifacts = context.store.artifacts.inTrail(trail.id);
+function bind(context: Context, { flow_name, trail_name }: Params, trailId: number, common: CommonFields): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
+  const artifacts = context.store.artifacts.inTrail(trailId);
   const binding = bindAttestation({
     attestationName: common.attestation_name,
     artifactFingerprint: common.artifact_fingerprint ?? null,
@@ -132,27 +139,42 @@ function bind(context: Context, flow: FlowRow, trail: { id: number; name: string
   });
   if (binding.kind === "unknown_fingerprint")
     throw notFound(
-      `Artifact with fingerprint ${common.artifact_fingerprint} does not exist in trail "${trail.name}" of flow "${flow.name}" belonging to organization "${context.organization.name}"`,
+      `Artifact with fingerprint ${common.artifact_fingerprint} does not exist in trail "${trail_name}" of flow "${flow_name}" belonging to organization "${context.organization.name}"`,
     );
   if (binding.kind === "needs_commit_or_fingerprint")
     throw badRequest(
-      `Attestation '${binding.attestation}' for artifact '${binding.artifact}', which is not in trail '${trail.name}', requires at least one of: artifact_fingerprint or git_commit_info.`,
+      `Attestation '${binding.attestation}' for artifact '${binding.artifact}', which is not in trail '${trail_name}', requires at least one of: artifact_fingerprint or git_commit_info.`,
     );
   return { binding, artifacts };
 }
 
-type Report<P> = { flow: FlowRow; trail: TrailRow; common: CommonFields; payload: P; file: UploadedFile | null };
+/** What a report follows under its name: what counts where it belongs, or what waits there with it. Null for the first of its name. */
+function previousOf({ store }: Context, trailId: number, name: string, binding: Bound, bound: readonly ArtifactInTrailRow[]): AttestationRow | null {
+  if (binding.kind === "trail") return store.attestations.current(trailId, null, name);
+  for (const { id } of bound) {
+    const current = store.attestations.current(trailId, id, name);
+    if (current) return current;
+  }
+  if (binding.kind !== "pending") return null;
+  for (const target of binding.referenceNames) {
+    const waiting = store.attestations.latestWaiting(trailId, target, binding.commit, name);
+    if (waiting) return waiting;
+  }
+  return null;
+}
+
+type Report<P> = { params: Params; flow: FlowRow; trail: TrailRow; common: CommonFields; payload: P; file: UploadedFile | null };
 
 /** Appends the record, binds it, adds the event and evaluates the trail. */
 function record<P extends Record<string, TSchema>>(context: Context, kind: Kind<P>, report: Report<Static<TObject<P>>>): void {
   const { store, organization, caller } = context;
-  const { flow, trail, common, payload, file } = report;
-  const { binding, artifacts } = bind(context, flow, trail, common);
+  const { params, flow, trail, common, payload, file } = report;
+  const { binding, artifacts } = bind(context, params, trail.id, common);
   const bound = binding.kind === "trail" ? [] : artifacts.filter((row) => binding.artifactIds.includes(String(row.id)));
   const name = common.attestation_name;
   const at = context.now();
   const verdict = kind.judge(payload);
-  const previous = binding.kind === "trail" ? store.attestations.current(trail.id, null, name) : bound[0] ? store.attestations.current(trail.id, bound[0].id, name) : null;
+  const previous = previousOf(context, trail.id, name, binding, bound);
   const overridden = kind.originalType ? (previous?.overridden_type ?? previous?.type ?? storedLabel(kind.originalType(payload))) : null;
   const original = overridden === null ? null : previous?.overridden_type ? previous.original_id : (previous?.id ?? null);
   const type = overridden === null ? kind.segment : "override";
@@ -214,7 +236,7 @@ function record<P extends Record<string, TSchema>>(context: Context, kind: Kind<
     // true on a repeat, null on the first report of a name (semantics 3.5).
     is_reattestation: previous ? true : null,
     git_commit_info: commit,
-    repo_info: common.repo_info ?? null,
+    repo_info: presentRepoInfo(toJson(common.repo_info)),
   });
   const status = store.evaluation.evaluate(trail.id, at);
   context.note({

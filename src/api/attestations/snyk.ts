@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { judgeSnyk } from "../../domain/attestation/snyk.ts";
-import { Maybe, named } from "../../http/schema.ts";
+import { Closed, Maybe, named } from "../../http/schema.ts";
 import { LIST_LENGTH, Text, Url } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
@@ -18,13 +18,13 @@ const FoundIssue = named(
 const Findings = Maybe(Type.Array(FoundIssue, { maxItems: LIST_LENGTH }));
 const ProjectScanResult = named(
   "ProjectScanResult",
-  Type.Object({ low_count: Count, medium_count: Count, high_count: Count, low: Findings, medium: Findings, high: Findings }),
+  Closed({ low_count: Count, medium_count: Count, high_count: Count, low: Findings, medium: Findings, high: Findings }),
 );
 const SnykResultsSummary = named(
   "SnykResultsSummary",
-  Type.Object({
+  Closed({
     schema_version: Type.Optional(Type.Integer({ default: 1 })),
-    tool: named("SnykTool", Type.Object({ name: Text, version: Text })),
+    tool: named("SnykTool", Closed({ name: Text, version: Text })),
     results: Type.Array(ProjectScanResult, { maxItems: LIST_LENGTH }),
   }),
 );

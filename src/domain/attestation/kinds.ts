@@ -57,12 +57,10 @@ export function isFilterWord(text: string): boolean {
 }
 
 /**
- * Whether an override may name this as the original's type: a built-in word, `custom`, `custom:` or `system:` followed
- * by anything (semantics 3.6).
+ * Pattern of what an override may name as the original's type: a built-in word, `custom`, `custom:` or `system:` followed by
+ * anything (semantics 3.6).
  */
-export function isOriginalType(text: string): boolean {
-  return BUILT_IN_WORDS.includes(text) || text === "custom" || text.startsWith("custom:") || text.startsWith("system:");
-}
+export const ORIGINAL_TYPE = `^(${BUILT_IN_WORDS.join("|")}|custom|custom:.*|system:.*)$`;
 
 /**
  * The stored label of a type word: `decision` becomes `system:decision`, every other word is its own label. An

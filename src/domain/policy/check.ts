@@ -5,12 +5,13 @@
  */
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
+import { excerpt } from "../excerpt.ts";
+import { isNullNode, shownNode } from "../yaml.ts";
+import type { YamlText } from "../yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
-import { excerpt } from "./diagnostics.ts";
 import type { Diagnostic } from "./diagnostics.ts";
 import { expressionBudget, parseExpression } from "./parser.ts";
 import { ATTESTATION_TYPES, CUSTOM_TYPE_PATTERN, MAX_RULES, SCHEMA_PATTERN } from "./schema.ts";
-import type { YamlSource } from "./yaml-source.ts";
 
 /**
  * The value of a key, aliases resolved; an alias that is left stands for nothing and was reported when the
@@ -26,16 +27,16 @@ const TYPE_LIST = `${ATTESTATION_TYPES.map((type) => `'${type}'`).join(", ")} or
  * Checks the root node of a policy file and builds its normalised form. Problems go to `report` in any
  * order; the result is only to be used when none was reported.
  */
-export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic: Diagnostic) => void): PolicyDocument {
+export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: Diagnostic) => void): PolicyDocument {
   const budget = expressionBudget();
   const controls: ControlReference[] = [];
 
   function problem(at: number, path: string, text: string): void {
-    report({ ...source.position(at), path, problem: text });
+    report({ ...source.place(at), path, problem: text });
   }
 
   function wrongType(value: Value, expected: string): null {
-    if (!isAlias(value.node)) problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shown(value.node)}]`);
+    if (!isAlias(value.node)) problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shownNode(value.node)}]`);
     return null;
   }
 
@@ -58,10 +59,10 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
       const key = source.resolve(pair.key);
       const at = pair.key?.range?.[0] ?? of.at;
       const name = isScalar(key) && typeof key.value === "string" ? key.value : null;
-      const path = join(of.path, shown(key));
+      const path = join(of.path, shownNode(key));
       const index = name === null ? -1 : (known as readonly string[]).indexOf(name);
       const field = known[index];
-      if (field === undefined) problem(at, path, `Extra inputs are not permitted [input: ${shown(pair.value && source.resolve(pair.value))}]`);
+      if (field === undefined) problem(at, path, `Extra inputs are not permitted [input: ${shownNode(pair.value && source.resolve(pair.value))}]`);
       else if (Object.hasOwn(found, field)) problem(at, path, "the key appears twice in one mapping");
       else found[field] = value(pair.value, at, path);
     }
@@ -92,12 +93,12 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
   }
 
   function expression(of: Value | undefined): Expression | null {
-    if (of === undefined || isNull(of.node)) return null;
+    if (of === undefined || isNullNode(of.node)) return null;
     if (!isScalar(of.node) || typeof of.node.value !== "string") return wrongType(of, "string");
     const parsed = parseExpression(of.node.value, budget);
     if ("expression" in parsed) return parsed.expression;
     for (const { at, problem: text } of parsed.problems) {
-      report({ ...source.positionInside(of.node as Scalar, at), path: of.path, problem: text });
+      report({ ...source.placeInside(of.node as Scalar, at), path: of.path, problem: text });
     }
     return null;
   }
@@ -129,7 +130,7 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
     const given = found ?? {};
     const type = given.type === undefined ? found && missing(of.at, join(of.path, "type")) : attestationType(given.type);
     const name = given.name === undefined ? "*" : text(given.name);
-    const control = given.for_control === undefined || isNull(given.for_control.node) ? null : text(given.for_control);
+    const control = given.for_control === undefined || isNullNode(given.for_control.node) ? null : text(given.for_control);
     if (type === "*" && name === "*") {
       problem(of.at, of.path, "a rule with type '*' and name '*' would accept any attestation; give a type or a name");
     }
@@ -138,7 +139,7 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
       if (type !== null && type !== "decision") {
         problem(at, path, `for_control is only allowed with type 'decision' [input: ${excerpt(control)}]`);
       }
-      controls.push({ control, ...source.position(at), path });
+      controls.push({ control, ...source.place(at), path });
     }
     return {
       condition: expression(given.if),
@@ -170,15 +171,4 @@ export function checkPolicy(source: YamlSource, root: Node, report: (diagnostic:
 
 function join(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
-}
-
-function isNull(node: Node | null): boolean {
-  return node === null || (isScalar(node) && node.value === null);
-}
-
-/** A value as it was written, or what kind it is: an offending value is named, not repeated at length. */
-function shown(node: Node | null | undefined): string {
-  if (node === null || node === undefined) return "null";
-  if (isScalar(node)) return excerpt(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)) || "null");
-  return isMap(node) ? "{...}" : "[...]";
 }

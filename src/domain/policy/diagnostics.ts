@@ -2,20 +2,22 @@
  * Problems of a file a user wrote, each with its place. Nothing here knows policies: any YAML grammar of
  * ours can report with these.
  */
+import { byPlace } from "../yaml.ts";
+import type { Place } from "../yaml.ts";
 
 /**
  * One problem: `line` and `column` count from 1, columns in UTF-16 code units as editors do; `path` is the
  * dotted path of the value (`artifacts.attestations.0.type`), empty for the document as a whole; `problem`
  * is one line without a full stop.
  */
-export type Diagnostic = { line: number; column: number; path: string; problem: string };
+export type Diagnostic = Place & { path: string; problem: string };
 
 /** More problems than this help nobody, and an answer must stay readable. */
 export const MAX_DIAGNOSTICS = 100;
 
 /** Sorts by position, problems of one place in the order they were found, and keeps the first 100. */
 export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {
-  return [...diagnostics].sort((a, b) => a.line - b.line || a.column - b.column).slice(0, MAX_DIAGNOSTICS);
+  return [...diagnostics].sort(byPlace).slice(0, MAX_DIAGNOSTICS);
 }
 
 /**
@@ -30,14 +32,6 @@ export function renderDiagnostics(diagnostics: readonly Diagnostic[]): string {
   });
   if (diagnostics.length >= MAX_DIAGNOSTICS) shownOnes.push(`only the first ${MAX_DIAGNOSTICS} problems are listed`);
   return shownOnes.join("; ");
-}
-
-/** A user's text made fit for the middle of a message: on one line, well-formed Unicode, at most `limit` characters and dots after them. */
-export function excerpt(text: string, limit = 80): string {
-  const start = oneLine(text.slice(0, 2 * limit));
-  const characters = Array.from(start);
-  if (text.length <= 2 * limit && characters.length <= limit) return start;
-  return `${characters.slice(0, limit).join("")}...`;
 }
 
 function oneLine(text: string): string {

@@ -1,11 +1,21 @@
 /** Environment policy files: YAML text to a policy document, and back to the forms that answers show. */
+import { byPlace, readYaml } from "../yaml.ts";
+import type { YamlLimits, YamlProblem } from "../yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { checkPolicy } from "./check.ts";
-import { sortDiagnostics } from "./diagnostics.ts";
+import { MAX_DIAGNOSTICS, sortDiagnostics } from "./diagnostics.ts";
 import type { Diagnostic } from "./diagnostics.ts";
-import { readYaml } from "./yaml-source.ts";
 
 export type { PolicyDocument } from "./ast.ts";
+
+/** A rule takes about 20 tokens, and a policy needs five levels. */
+const LIMITS: YamlLimits = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
+
+/** What the reader of YAML finds, where policies have words of their own for it. */
+const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
+  nesting: `the file nests deeper than ${LIMITS.nesting} levels`,
+  documents: "the file must hold one YAML document, not several",
+};
 
 /**
  * Reads a policy file (semantics 5.1, 5.2). All its problems come back at once, sorted by position, at most
@@ -13,12 +23,22 @@ export type { PolicyDocument } from "./ast.ts";
  * throws, and takes time linear in the text.
  */
 export function parsePolicy(text: string): { policy: PolicyDocument; problems: null } | { policy: null; problems: Diagnostic[] } {
-  const source = readYaml(text);
-  const problems = [...source.problems];
-  if (source.root === null) return { policy: null, problems: sortDiagnostics(problems) };
-  const broken = source.brokenAt === null ? null : source.position(source.brokenAt);
+  const source = readYaml(text, { limits: LIMITS });
+  const problems = source.problems.map(
+    ({ kind, text: problem, line, column }): Diagnostic => ({
+      line,
+      column,
+      path: "",
+      problem: WORDS[kind] ?? problem.charAt(0).toLowerCase() + problem.slice(1),
+    }),
+  );
+  if (source.root === null) {
+    if (problems.length === 0) problems.push({ ...source.place(null), path: "", problem: "the file is empty" });
+    return { policy: null, problems: sortDiagnostics(problems) };
+  }
+  const broken = source.brokenAt === null ? null : source.place(source.brokenAt);
   const policy = checkPolicy(source, source.root, (found) => {
-    if (broken === null || found.line < broken.line || (found.line === broken.line && found.column < broken.column)) problems.push(found);
+    if (broken === null || byPlace(found, broken) < 0) problems.push(found);
   });
   return problems.length > 0 ? { policy: null, problems: sortDiagnostics(problems) } : { policy, problems: null };
 }

@@ -4,7 +4,7 @@
  * two long build numbers never become equal by rounding.
  */
 import type { ComparisonOperator, Expr, Expression } from "./ast.ts";
-import { excerpt } from "./diagnostics.ts";
+import { excerpt } from "../excerpt.ts";
 
 /** What the names of an expression stand for; `flow` is null for an artifact without provenance. */
 export type Scope = {
@@ -30,7 +30,7 @@ export function evaluateExpression(expression: Expression, scope: Scope): { valu
     return { value: truth(expression.tree, scope, "the expression") };
   } catch (error) {
     if (!(error instanceof EvaluationFailure)) throw error;
-    return { error: `${error.message} (at character ${error.at + 1} of: ${excerpt(expression.text)})` };
+    return { error: `${error.message} (at character ${error.at + 1} of: ${excerpt(expression.text.replace(/\s+/g, " "))})` };
   }
 }
 

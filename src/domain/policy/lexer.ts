@@ -2,7 +2,7 @@
  * Expression text into tokens. Reading stops at the first character that fits nowhere: what follows it
  * could only be guessed.
  */
-import { excerpt } from "./diagnostics.ts";
+import { codePoint, excerpt } from "../excerpt.ts";
 
 export type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
 
@@ -67,7 +67,6 @@ function unexpected(source: string, at: number): ExpressionProblem {
   for (const [foreign, ours] of FOREIGN) {
     if (source.startsWith(foreign, at)) return { at, problem: `unexpected '${foreign}'; write ${ours}` };
   }
-  const printable = excerpt(character);
-  const shown = printable === "" || /\p{C}/u.test(character) ? `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}` : `'${printable}'`;
+  const shown = /[\p{C}\p{Z}]/u.test(character) ? codePoint(character) : `'${character}'`;
   return { at, problem: `unexpected character ${shown}` };
 }

@@ -3,10 +3,11 @@
  * MAX_DEPTH (the evaluator recurses over the same tree), text and compiled patterns by a budget that all
  * expressions of one policy share.
  */
+import { excerpt } from "../excerpt.ts";
 import { compileRegex } from "../regex.ts";
 import { CONTEXT_NAMES } from "./ast.ts";
 import type { ComparisonOperator, ContextName, Expr, Expression } from "./ast.ts";
-import { excerpt, MAX_DIAGNOSTICS } from "./diagnostics.ts";
+import { MAX_DIAGNOSTICS } from "./diagnostics.ts";
 import { lex } from "./lexer.ts";
 import type { ExpressionProblem, Token } from "./lexer.ts";
 

@@ -1,9 +1,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { matches } from "../../../src/domain/names.ts";
 import {
   customLabel,
   isFilterWord,
-  isOriginalType,
+  ORIGINAL_TYPE,
   isTypeWord,
   KINDS,
   storedLabel,
@@ -41,12 +42,12 @@ const words: [word: string, inTemplate: boolean, inFilter: boolean, inOverride: 
   ["system", false, false, false],
   ["Generic", false, false, false],
   ["generic\n", false, false, false],
-  ["custom:a\n", false, false, true],
+  ["custom:a\n", false, false, false],
   ["", false, false, false],
 ];
 for (const [word, inTemplate, inFilter, inOverride] of words) {
   test(`where ${JSON.stringify(word)} may stand`, () => {
-    assert.equal([isTypeWord(word), isFilterWord(word), isOriginalType(word)], [inTemplate, inFilter, inOverride]);
+    assert.equal([isTypeWord(word), isFilterWord(word), matches(ORIGINAL_TYPE, word)], [inTemplate, inFilter, inOverride]);
   });
 }
 

@@ -252,7 +252,7 @@ artifacts:
     "3:19 artifacts.provenance.exceptions.0.exceptions: Extra inputs are not permitted [input: [...]]",
   ]],
   ["characters that YAML has not", `${S}x\u0000: "\ud800"\n`, [
-    "2:1 x: Extra inputs are not permitted [input: \ufffd]",
+    "2:1 x\\u0000: Extra inputs are not permitted [input: \\ud800]",
     "2:2 : the character U+0000 is not allowed in YAML",
     "2:6 : the character U+D800 is not allowed in YAML",
   ]],

@@ -1,0 +1,35 @@
+/** What never becomes a request: bytes that are no HTTP, and requests that do not arrive in time. */
+import type { ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+
+const BROKEN: Record<string, readonly [line: string, message: string]> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request did not arrive in time"],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The address and the headers of the request are too long"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Content Too Large", "The chunk extensions of the request are too long"],
+};
+
+/**
+ * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
+ * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
+ */
+export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null): void {
+  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+  if (answer && !answer.writableFinished) {
+    if (answer.headersSent) return void socket.destroy();
+    // The request was whole; what is broken are the bytes after it.
+    if (answer.req.complete) return void answer.setHeader("Connection", "close");
+  }
+  const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
+  const body = JSON.stringify({ message });
+  const head = ["Connection: close", "Content-Type: application/json; charset=utf-8", `Content-Length: ${Buffer.byteLength(body)}`];
+  socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+/**
+ * The target of a request as a path with its query. What stands before the path of an absolute one (RFC 9112, 3.2.2) plays
+ * no part here, and it need not be an address at all: parsing `http://[` throws.
+ */
+export function pathOf(target: string): string {
+  const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
+  return path.startsWith("/") ? path : `/${path}`;
+}

@@ -1,0 +1,221 @@
+/** Evidence from upload to download: the bytes, the headers, and what refusals leave on the disk, which is nothing. */
+import { createHash } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { fresh, freshFingerprint, startServer } from "../../given.ts";
+import type { Answer, Part, TestServer } from "../../given.ts";
+
+const test = suite("api/attestations/evidence");
+const LIMIT = 1 << 20;
+let server: TestServer;
+test.before(async () => void (server = await startServer({ limits: { evidence: LIMIT, form: 4 << 20 } })));
+test.after(() => server.stop());
+
+type Place = { org: string; key: string; flow: string; trail: string };
+type File = NonNullable<Part["file"]>;
+const sha256 = (content: string | Buffer): string => createHash("sha256").update(content).digest("hex");
+/** Large enough to be staged on the disk, and no two alike. */
+const bytes = (size: number): Buffer => {
+  const content = Buffer.alloc(size);
+  for (let index = 0; index < size; index += 4) content.writeUInt32LE((index * 2_654_435_761) >>> 0, Math.min(index, size - 4));
+  content.write(fresh("content"));
+  return content;
+};
+/** Every file below the data directory of the server. */
+const onDisk = (): string[] =>
+  ["evidence", "staging"].flatMap((name) =>
+    readdirSync(join(server.directory, name), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)),
+  ).sort();
+
+async function place(): Promise<Place> {
+  const at = server.given.org();
+  return { ...at, flow: await server.given.flow(at), trail: fresh("trail") };
+}
+const file = (content: string | Buffer, filename = "evidence.tgz", type?: string): File => ({ name: "attachment_file", filename, content, ...(type === undefined ? {} : { type }) });
+const attest = (at: Place, evidence: File): Promise<string> => server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", file: evidence });
+const post = (at: Place, json: unknown, evidence: File, path = `${at.flow}/trail/${at.trail}/generic`): Promise<Answer> =>
+  server.call("POST", `/attestations/${at.org}/${path}`, { key: at.key, form: { json, file: evidence } });
+const evidencePath = (at: Place, id: string): string => `/attestations/${at.org}/${at.flow}/trail/${at.trail}/attestation/${id}/evidence`;
+async function download(at: Place, id: string, headers: Record<string, string> = {}, method = "GET") {
+  const response = await fetch(`${server.url}/api/v2${evidencePath(at, id)}`, { method, headers: { Authorization: `Bearer ${at.key}`, ...headers } });
+  return { status: response.status, headers: response.headers, content: Buffer.from(await response.arrayBuffer()) };
+}
+
+for (const size of [0, 1, 300_000, LIMIT])
+  test(`a file of ${size} bytes comes back as it was sent`, async () => {
+    const at = await place();
+    const content = size < 40 ? Buffer.alloc(size, "x") : bytes(size);
+    const id = await attest(at, file(content, "evidence.tgz", "application/gzip"));
+    const { body } = await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key });
+    const [record] = body.data;
+    const link = `http://assay.test/api/v2${evidencePath(at, id)}`;
+    const orgId = server.db.prepare("SELECT public_id FROM organizations WHERE name = ?").pluck().get(at.org) as string;
+    assert.equal([record.evidence_archive_fingerprint, record.evidence_archive_path], [sha256(content), `${orgId}/attestations/${id}/evidence.tgz`]);
+    assert.equal(record._links, { self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}` }, evidence: { href: link } });
+
+    const whole = await download(at, id);
+    assert.is(whole.status, 200);
+    assert.ok(whole.content.equals(content));
+    const header = (name: string) => whole.headers.get(name);
+    assert.equal(
+      [header("Content-Type"), header("Content-Length"), header("ETag"), header("Accept-Ranges"), header("Content-Disposition"), header("X-Content-Type-Options")],
+      ["application/gzip", String(size), `"${sha256(content)}"`, "bytes", 'attachment; filename="evidence.tgz"', "nosniff"],
+    );
+  });
+
+test("the name of the file is kept without its directories, and told in both spellings when it is not ASCII", async () => {
+  const at = await place();
+  for (const [sent, disposition] of [
+    ["report.xml", 'attachment; filename="report.xml"'],
+    ["Prüfbericht 日本.pdf", "attachment; filename=\"Pr_fbericht __.pdf\"; filename*=UTF-8''Pr%C3%BCfbericht%20%E6%97%A5%E6%9C%AC.pdf"],
+    ["50%.txt", "attachment; filename=\"50_.txt\"; filename*=UTF-8''50%25.txt"],
+    ["it's (1).txt", 'attachment; filename="it\'s (1).txt"'],
+    ["../../etc/passwd", 'attachment; filename="passwd"'],
+    ["C:\\temp\\a.txt", 'attachment; filename="a.txt"'],
+  ] as const) {
+    const { headers } = await download(at, await attest(at, file(fresh("x"), sent)));
+    assert.is(headers.get("Content-Disposition"), disposition, sent);
+  }
+});
+
+test("the content type is the one that was sent, and what a browser would run stays an attachment", async () => {
+  const at = await place();
+  for (const [sent, received] of [["application/octet-stream", "application/octet-stream"], ["application/vnd.sarif+json", "application/vnd.sarif+json"], ["image/svg+xml", "image/svg+xml"], ["text/html", "text/html"]] as const) {
+    const { headers } = await download(at, await attest(at, file(fresh("x"), "a", sent)));
+    assert.is(headers.get("Content-Type"), received);
+    assert.match(headers.get("Content-Disposition") ?? "", /^attachment/);
+  }
+});
+
+test("ranges: 206 with the part, 416 outside, and what is no single range is the whole file", async () => {
+  const at = await place();
+  const content = bytes(200_000);
+  const id = await attest(at, file(content));
+  const etag = `"${sha256(content)}"`;
+  for (const [range, start, end] of [["bytes=0-0", 0, 0], ["bytes=100-", 100, 199_999], ["bytes=-5", 199_995, 199_999], ["bytes=199999-900000", 199_999, 199_999]] as const) {
+    const part = await download(at, id, { Range: range });
+    assert.is(part.status, 206, range);
+    assert.ok(part.content.equals(content.subarray(start, end + 1)));
+    assert.equal([part.headers.get("Content-Range"), part.headers.get("Content-Length"), part.headers.get("ETag")], [`bytes ${start}-${end}/200000`, String(end - start + 1), etag]);
+  }
+  for (const range of ["bytes=200000-", "bytes=-0"]) {
+    const answer = await server.call("GET", evidencePath(at, id), { key: at.key, headers: { Range: range } });
+    assert.equal([answer.status, answer.body, answer.headers.get("Content-Range")], [416, { message: "The requested range lies outside the file of 200000 bytes" }, "bytes */200000"]);
+  }
+  for (const headers of [{ Range: "bytes=0-1,3-4" }, { Range: "lines=1-2" }, { Range: "bytes=5-1" }, { Range: "bytes=0-1", "If-Range": '"other"' }] as Record<string, string>[]) {
+    const whole = await download(at, id, headers);
+    assert.is(whole.status, 200);
+    assert.is(whole.content.length, content.length);
+  }
+  assert.is((await download(at, id, { Range: "bytes=0-1", "If-Range": etag })).status, 206);
+});
+
+test("who has the file already gets 304 without it, who asks for the head gets the head", async () => {
+  const at = await place();
+  const content = fresh("content");
+  const id = await attest(at, file(content));
+  const etag = `"${sha256(content)}"`;
+  for (const tags of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
+    const { status, headers, content: nothing } = await download(at, id, { "If-None-Match": tags });
+    assert.equal([status, headers.get("ETag"), nothing.length], [304, etag, 0]);
+  }
+  assert.is((await download(at, id, { "If-None-Match": '"x"' })).status, 200);
+  const head = await download(at, id, {}, "HEAD");
+  assert.equal([head.status, head.headers.get("Content-Length"), head.content.length], [200, String(content.length), 0]);
+});
+
+test("the same content is one file, whoever sends it, and each record keeps its own name", async () => {
+  const [at, other] = [await place(), await place()];
+  const content = fresh("same");
+  const first = await attest(at, file(content, "a.txt"));
+  const before = onDisk();
+  const [second, third] = [await attest(at, file(content, "b.txt")), await attest(other, file(content, "c.txt"))];
+  assert.equal(onDisk(), before);
+  for (const [where, id, name] of [[at, first, "a.txt"], [at, second, "b.txt"], [other, third, "c.txt"]] as const) {
+    const { headers, content: received } = await download(where, id);
+    assert.equal([headers.get("Content-Disposition"), received.toString()], [`attachment; filename="${name}"`, content]);
+  }
+});
+
+test("unknown ids, other trails, other organizations and records without a file are 404", async () => {
+  const [at, other] = [await place(), await place()];
+  const id = await attest(at, file(fresh("x")));
+  const bare = await server.given.attestation(at, { flow: at.flow, trail: at.trail });
+  const elsewhere = await server.given.attestation(at, { flow: at.flow, trail: "elsewhere", file: file(fresh("x")) });
+  const foreign = await attest(other, file(fresh("x")));
+  const unknown = (what: string) => `Attestation '${what}' does not exist in trail '${at.trail}' of flow '${at.flow}' belonging to organization '${at.org}'`;
+  const base = `/attestations/${at.org}/${at.flow}`;
+  for (const [path, message] of [
+    [`${base}/trail/${at.trail}/attestation/nothing/evidence`, unknown("nothing")],
+    [`${base}/trail/${at.trail}/attestation/${elsewhere}/evidence`, unknown(elsewhere)],
+    [`${base}/trail/${at.trail}/attestation/${foreign}/evidence`, unknown(foreign)],
+    [`${base}/trail/${at.trail}/attestation/${bare}/evidence`, `Attestation '${bare}' in organization '${at.org}' has no evidence file`],
+    [`${base}/trail/nothing/attestation/${id}/evidence`, `Trail with name 'nothing' does not exist for Organization '${at.org}' and Flow '${at.flow}'`],
+    [`/attestations/${at.org}/nothing/trail/${at.trail}/attestation/${id}/evidence`, `Flow named 'nothing' does not exist for organization '${at.org}'`],
+  ] as const) {
+    const answer = await server.call("GET", path, { key: at.key });
+    assert.equal([answer.status, answer.body], [404, { message }]);
+  }
+  const stranger = await server.call("GET", evidencePath(at, id), { key: other.key });
+  assert.is(stranger.status, 403);
+});
+
+test("a refusal after the upload leaves no file, neither staged nor stored, and no row", async () => {
+  const at = await place();
+  const archived = await server.given.flow(at);
+  await server.call("PUT", `/flows/${at.org}/${archived}/archive`, { key: at.key });
+  const good = { attestation_name: "scan", is_compliant: true };
+  const rows = () => ["trails", "attestations", "trail_events", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const before = [onDisk(), rows()];
+  const cases: [what: string, status: number, json: unknown, path?: string][] = [
+    ["a field that does not fit", 400, { ...good, colour: "red" }],
+    ["JSON that is none", 400, "{"],
+    ["an unknown fingerprint", 404, { ...good, artifact_fingerprint: freshFingerprint() }],
+    ["a target that nothing identifies", 400, { ...good, target_artifacts: ["app"] }],
+    ["a repository without an address", 400, { ...good, repo_info: { id: "1", name: "n", url: "x" } }],
+    ["an unknown flow", 404, good, "nothing/trail/t/generic"],
+    ["an archived flow", 404, good, `${archived}/trail/t/generic`],
+    ["a name that no trail can have", 400, good, `${at.flow}/trail/-t/generic`],
+    ["a path that takes no reports", 405, good, `${at.flow}/trail/t/nothing`],
+  ];
+  for (const [what, status, json, path] of cases)
+    for (const size of [100, 400_000]) {
+      const answer = await post(at, json, file(bytes(size)), path);
+      assert.is(answer.status, status, `${what}: ${answer.text}`);
+      assert.equal([onDisk(), rows()], before, what);
+    }
+  const reader = server.given.user(at.org, "reader");
+  assert.is((await post({ ...at, key: reader }, good, file(bytes(400_000)))).status, 403);
+  assert.equal([onDisk(), rows()], before);
+});
+
+test("a file over the limit is 413 naming it, a file of exactly the limit passes", async () => {
+  const at = await place();
+  const before = onDisk();
+  const answer = await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT + 1)));
+  assert.equal([answer.status, answer.body], [413, { message: "File size exceeds the 1MB limit" }]);
+  assert.equal(onDisk(), before);
+  assert.is((await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT)))).status, 201);
+});
+
+test("an override takes no file", async () => {
+  const at = await place();
+  const before = onDisk();
+  const json = { attestation_name: "scan", reason: "r", new_compliance_status: true, original_attestation_type: "snyk" };
+  assert.is((await post(at, json, file(bytes(400_000)), `${at.flow}/trail/${at.trail}/override`)).status, 400);
+  assert.equal(onDisk(), before);
+});
+
+test("evidence of an artifact is found through its trail, and the artifact shows where", async () => {
+  const at = await place();
+  const content = fresh("content");
+  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app" });
+  const id = await server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", fingerprint, file: file(content) });
+  assert.is((await download(at, id)).content.toString(), content);
+  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key });
+  assert.equal([body.evidence.scan.evidence_url, body.evidence.scan.evidence_archive_fingerprint], [`http://assay.test/api/v2${evidencePath(at, id)}`, sha256(content)]);
+});
+
+test.run();

@@ -1,0 +1,273 @@
+// One release, from an empty directory to a verdict, through the executable and over real HTTP: requests are built by hand,
+// byte for byte as the Kosli CLI sends them (wire-contract 1.2 and 1.3), because no form library of ours would make its forms.
+
+import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { inDirectory, run, start } from "./executable.ts";
+import type { Running } from "./executable.ts";
+
+const endToEnd = suite("end-to-end");
+
+type Json = Record<string, any>;
+type Answer = { status: number; body: any; headers: Headers; bytes: Buffer };
+type Method = "GET" | "PUT" | "POST";
+type Client = {
+  /** JSON as the CLI sends it: on a GET the content type without a body; `null` is sent as the four bytes. */
+  json(method: Method, path: string, body?: unknown): Promise<Answer>;
+  /** A form as the CLI sends it: the field part without a content type first, then the file as application/octet-stream. */
+  form(method: Method, path: string, field: string, value: unknown, file?: { part: string; name: string; content: Buffer | string }): Promise<Answer>;
+};
+
+const KEY = "ci-key-of-the-end-to-end-test-0123456789";
+const APPLY = `
+users:
+  - name: ops
+    api_keys: [{description: laptop}]
+organizations:
+  - name: acme
+    members: [{user: ops, role: admin}]
+    service_accounts:
+      - {name: ci-bot, privilege: member, api_keys: [{description: ci, key: "${KEY}"}]}
+`;
+const TEMPLATE = `# what a release needs
+version: 1
+trail:
+  attestations:
+    - name: review
+      type: pull_request
+  artifacts:
+    - name: backend
+      attestations:
+        - name: unit-tests
+          type: junit
+        - name: scan
+          type: snyk
+`;
+const POLICY = `_schema: https://kosli.com/schemas/policy/environment/v1
+artifacts:
+  provenance:
+    required: true
+  trail-compliance:
+    required: true
+  attestations:
+    - name: scan
+      type: snyk
+    - name: "*"
+      type: pull_request
+      if: \${{ not matches(artifact.name, "^internal/") }}
+`;
+const COMMIT = { sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", message: "Pay faster", author: "Ada <ada@example.com>", timestamp: 1_767_222_000, branch: "main", url: "https://git.example.com/commit/0f5c9a1d" };
+const REPO = { name: "acme/backend", id: "17", url: "https://git.example.com/acme/backend", provider: "github" };
+const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
+const COMMON = { origin_url: "https://ci.example.com/17", git_commit_info: COMMIT, repo_info: REPO, user_data: {} };
+const JUNIT_FILE = Buffer.from(Array.from({ length: 600_000 }, (_, index) => (index * 31 + (index >> 8)) & 255));
+const SARIF_FILE = '{"runs": [], "note": "ä"}\n';
+const sha256 = (content: Buffer | string): string => createHash("sha256").update(content).digest("hex");
+
+function clientOf(url: string, key: string): Client {
+  const headers = { Authorization: `Bearer ${key}`, "User-Agent": "Kosli/v2.11.0", "Accept-Encoding": "gzip" };
+  async function send(method: Method, path: string, contentType: string, body?: Buffer<ArrayBuffer>): Promise<Answer> {
+    const response = await fetch(`${url}/api/v2${path}`, { method, headers: { ...headers, "Content-Type": contentType }, redirect: "error", ...(body ? { body } : {}) });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    const isJson = response.headers.get("Content-Type")?.startsWith("application/json") && !response.headers.has("Content-Disposition");
+    return { status: response.status, body: isJson ? JSON.parse(bytes.toString()) : null, headers: response.headers, bytes };
+  }
+  return {
+    json: (method, path, body) => send(method, path, "application/json; charset=utf-8", body === undefined ? undefined : Buffer.from(JSON.stringify(body))),
+    form(method, path, field, value, file) {
+      const boundary = "6f1e0b2c9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a";
+      const parts = [`--${boundary}\r\nContent-Disposition: form-data; name="${field}"\r\n\r\n`, JSON.stringify(value), "\r\n"];
+      if (file)
+        parts.push(`--${boundary}\r\nContent-Disposition: form-data; name="${file.part}"; filename="${file.name}"\r\nContent-Type: application/octet-stream\r\n\r\n`);
+      const body = [...parts.map((part) => Buffer.from(part)), ...(file ? [Buffer.from(file.content), Buffer.from("\r\n")] : []), Buffer.from(`--${boundary}--\r\n`)];
+      return send(method, path, `multipart/form-data; boundary=${boundary}`, Buffer.concat(body));
+    },
+  };
+}
+
+/** The body of an answer that must have that status. */
+async function told(answering: Promise<Answer>, status: number): Promise<any> {
+  const { status: actual, body, bytes } = await answering;
+  assert.is(actual, status, bytes.toString("utf8", 0, 1000));
+  return body;
+}
+const entries = (body: Json): unknown[] => body["compliance_status"].attestations_statuses.map((entry: Json) => [entry["attestation_name"], entry["status"], entry["is_compliant"], entry["unexpected"]]);
+
+/** Everything that is asked before and after the restart, and must not differ. */
+async function everything({ json }: Client): Promise<Json> {
+  const paths = {
+    flow: "/flows/acme/backend",
+    flows: "/flows/acme",
+    trail: "/trails/acme/backend/release-1",
+    trails: "/trails/acme?page=1&per_page=20",
+    artifact: `/artifacts/acme/backend/fingerprint/${FINGERPRINT}`,
+    artifacts: "/artifacts/acme?flow_name=backend&page=1&per_page=15",
+    latestCommit: `/artifacts/acme/backend/${FINGERPRINT}/latest_commit`,
+    attestations: "/attestations/acme?per_page=100",
+    ofFlow: "/attestations/acme/backend?page=1&per_page=20",
+    ofTrail: "/attestations/acme/backend/trail/release-1/review",
+    ofArtifact: `/attestations/acme/backend/artifact/${FINGERPRINT.slice(0, 8)}/unit-tests`,
+    ofCommit: `/attestations/acme/list_attestations_for_criteria?attestation_type=pull_request&commit_list=${COMMIT.sha1}&flow_name=backend`,
+    policy: "/policies/acme/production",
+    assertion: `/asserts/acme/fingerprint/${FINGERPRINT}`,
+    policyAssertion: `/asserts/acme/fingerprint/${FINGERPRINT}?policy_name=production`,
+  };
+  const answers: Json = {};
+  for (const [name, path] of Object.entries(paths)) answers[name] = await told(json("GET", path), 200);
+  return answers;
+}
+
+/** From flow to verdict. @returns the path of the evidence of the unit tests. */
+async function release(client: Client): Promise<string> {
+  const { json, form } = client;
+  const yaml = (part: string, content: string) => ({ part, name: `${part}.yml`, content });
+  const put = () => form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "The backend", visibility: "private" }, yaml("template_file", TEMPLATE));
+  assert.is(await told(put(), 201), "OK");
+  assert.is(await told(put(), 200), "OK");
+  assert.is((await told(json("GET", "/flows/acme/backend"), 200)).template, TEMPLATE);
+
+  const begin = (fields: Json) => form("PUT", "/trails/acme/backend", "data_json", { name: "release-1", ...fields });
+  assert.is(await told(begin({ description: "First release", ...COMMON }), 201), "OK");
+  assert.is(await told(begin({ user_data: { by: "ci" } }), 200), "OK");
+  assert.is((await told(json("GET", "/trails/acme/backend/release-1"), 200)).compliance_state, "INCOMPLETE");
+
+  const attest = (kind: string, fields: Json, file?: { part: string; name: string; content: Buffer | string }) =>
+    form("POST", `/attestations/acme/backend/trail/release-1/${kind}`, "data_json", { ...COMMON, ...fields }, file);
+  // `backend.scan`, before there is a backend: it waits for the artifact of this name and commit.
+  const snyk_results = { schema_version: 1, tool: { name: "Snyk", version: "1.1290" }, results: [{ high_count: 1, medium_count: 0, low_count: 0 }] };
+  const scan = { attestation_name: "scan", target_artifacts: ["backend"], snyk_results };
+  assert.is(await told(attest("snyk", scan, { part: "attachment_file", name: "snyk.sarif", content: SARIF_FILE }), 201), "OK");
+
+  await told(json("GET", `/artifacts/acme/backend/${FINGERPRINT}/latest_commit?branch=main`), 200);
+  const artifact = {
+    fingerprint: FINGERPRINT, filename: "registry.example.com/backend:1", git_commit: COMMIT.sha1, git_commit_info: COMMIT, build_url: "https://ci.example.com/17",
+    commit_url: COMMIT.url, repo_url: REPO.url, repo_info: REPO, template_reference_name: "backend", trail_name: "release-1", user_data: {},
+  };
+  assert.is(await told(json("POST", "/artifacts/acme/backend", artifact), 201), "OK");
+
+  const ask = (query = ""): Promise<Json> => told(json("GET", `/asserts/acme/fingerprint/${FINGERPRINT}${query}`), 200);
+  let verdict = await ask();
+  assert.equal([verdict["scope"], verdict["compliant"], verdict["compliance_status"].status], ["flow", false, "NON-COMPLIANT"]);
+  assert.equal(entries(verdict), [["unit-tests", "MISSING", null, false], ["scan", "COMPLETE", false, false], ["review", "MISSING", null, false]]);
+
+  const override = { attestation_name: "scan", artifact_fingerprint: FINGERPRINT, reason: "Not reachable", new_compliance_status: true, original_attestation_type: "snyk" };
+  assert.is(await told(json("POST", "/attestations/acme/backend/trail/release-1/override", { ...COMMON, ...override }), 201), "OK");
+  verdict = await ask();
+  assert.equal([verdict["compliant"], verdict["compliance_status"].status], [false, "INCOMPLETE"]);
+
+  assert.is(await told(form("PUT", "/policies/acme", "payload", { name: "production", description: "", type: "env", comment: "first" }, yaml("policy_file", POLICY)), 201).then(({ name }) => name), "production");
+  verdict = await ask("?policy_name=production");
+  assert.equal([verdict["scope"], verdict["compliant"], verdict["policy_evaluations"][0].status, verdict["policy_evaluations"][0].policy_version], ["policy", false, "NON-COMPLIANT", 1]);
+  assert.equal(
+    verdict["policy_evaluations"][0].rule_evaluations.map((rule: Json) => [rule["rule"].type, rule["satisfied"], rule["ignored"], rule["resolutions"][0].type]),
+    [
+      ["provenance", true, false, "rule_satisfied"],
+      ["trail-compliance", false, false, "non_compliant_in_trail"],
+      ["attestation", true, false, "rule_satisfied"],
+      ["attestation", false, false, "missing_attestation"],
+    ],
+  );
+
+  const suites = [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.25, timestamp: 1_767_222_100 }];
+  const tests = { attestation_name: "unit-tests", artifact_fingerprint: FINGERPRINT, target_artifacts: ["backend"], junit_results: suites, annotations: { Suite: "unit" } };
+  assert.is(await told(attest("junit", tests, { part: "attachment_file", name: "evidence.tgz", content: JUNIT_FILE }), 201), "OK");
+  const pull_requests = [
+    {
+      url: "https://git.example.com/acme/backend/pull/17", state: "MERGED", author: "ada", title: "Pay faster", head_ref: "faster", base_ref: "main", created_at: 1_767_221_000,
+      merged_at: 1_767_222_000, merge_commit: COMMIT.sha1, approvers: [{ username: "grace", state: "APPROVED", timestamp: 1_767_221_500 }],
+      commits: [{ ...COMMIT, author_username: "ada", verified: true, signature_state: "VALID" }],
+    },
+  ];
+  assert.is(await told(attest("pull_request", { attestation_name: "review", git_provider: "github", pull_requests }), 201), "OK");
+  verdict = await ask();
+  assert.equal([verdict["compliant"], verdict["compliance_status"].status], [true, "COMPLIANT"]);
+  assert.equal(entries(verdict), [["unit-tests", "COMPLETE", true, false], ["scan", "COMPLETE", true, false], ["review", "COMPLETE", true, false]]);
+  verdict = await ask("?policy_name=production");
+  assert.equal([verdict["compliant"], verdict["policy_evaluations"][0].status], [true, "COMPLIANT"]);
+
+  // Commands without a payload send the literal null.
+  assert.is(await told(form("PUT", "/flows/acme/template_file", "data_json", { name: "old", description: "" }), 201), "OK");
+  await told(json("PUT", "/flows/acme/old/archive", null), 200);
+  const gone = await told(json("GET", "/flows/acme/old"), 404);
+  assert.equal(gone, { message: "Flow named 'old' has been archived for organization 'acme'" });
+
+  const [record] = await told(json("GET", `/attestations/acme/backend/artifact/${FINGERPRINT}/unit-tests`), 200);
+  assert.equal(
+    [record.evidence_archive_fingerprint, record.junit_results, record.annotations, record.git_commit_info.sha1, record.reported_by],
+    [sha256(JUNIT_FILE), suites, { Suite: "unit" }, COMMIT.sha1, "ci-bot"],
+  );
+  return new URL(record._links.evidence.href).pathname.replace("/api/v2", "");
+}
+
+async function evidenceIsWhole({ json }: Client, path: string): Promise<void> {
+  const { status, headers, bytes } = await json("GET", path);
+  assert.is(status, 200);
+  assert.is(sha256(bytes), sha256(JUNIT_FILE));
+  assert.equal(
+    [headers.get("Content-Disposition"), headers.get("Content-Type"), headers.get("ETag")],
+    ['attachment; filename="evidence.tgz"', "application/octet-stream", `"${sha256(JUNIT_FILE)}"`],
+  );
+}
+
+/** The server on the data of the test, wherever it listens: its answers name the address that it is told. */
+const serve = (directory: string, ...more: string[]): Promise<Running> =>
+  start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--base-url", "https://assay.example.com", ...more]);
+
+/** Writes the apply file. @returns its path. */
+function applyFile(directory: string): string {
+  const file = join(directory, "apply.yml");
+  writeFileSync(file, APPLY);
+  return file;
+}
+
+endToEnd("a release from an empty directory to its verdict, and the same answers after a restart", () =>
+  inDirectory(async (directory) => {
+    let server = await serve(directory, "--bootstrap", applyFile(directory));
+    let client = clientOf(server.url, KEY);
+    const evidence = await release(client);
+    await evidenceIsWhole(client, evidence);
+    const before = await everything(client);
+    assert.equal(
+      [before["ofFlow"].pagination.total, before["attestations"].data.length, before["ofCommit"][COMMIT.sha1].length, before["trail"].repo_ids.length],
+      [4, 4, 1, 1],
+    );
+    assert.equal(before["trail"].events.map(({ type }: Json) => type), [
+      "trail_reported", "trail_updated", "trail_attestation_for_artifact_reported", "artifact_creation_reported", "artifact_attestation_reported",
+      "artifact_attestation_reported", "trail_attestation_reported",
+    ]);
+    assert.equal(before["policy"].versions.map(({ policy_yaml }: Json) => policy_yaml), [POLICY]);
+    assert.match(before["assertion"].html_url, /^https:\/\/assay\.example\.com\/acme\//);
+    assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
+
+    // Not in the log, where keys and evidence have no business.
+    assert.not.match(server.output(), KEY);
+
+    server = await serve(directory);
+    client = clientOf(server.url, KEY);
+    assert.equal(await everything(client), before);
+    await evidenceIsWhole(client, evidence);
+    assert.is((await client.json("GET", "/attestations/acme")).status, 200);
+    assert.is((await clientOf(server.url, `${KEY}x`).json("GET", "/attestations/acme")).status, 401);
+    assert.is((await server.stop()).code, 0);
+  }));
+
+endToEnd("a file applied to a running server, and everything acknowledged survives a kill", () =>
+  inDirectory(async (directory) => {
+    let server = await serve(directory);
+    const applied = await run(["apply", applyFile(directory), "--data", join(directory, "data")]);
+    assert.is(applied.code, 0, applied.stderr);
+    let client = clientOf(server.url, KEY);
+    const evidence = await release(client);
+    const before = await everything(client);
+    await server.stop("SIGKILL");
+    server = await serve(directory);
+    client = clientOf(server.url, KEY);
+    assert.equal(await everything(client), before);
+    await evidenceIsWhole(client, evidence);
+    assert.is((await server.stop()).code, 0);
+  }));
+
+endToEnd.run();
