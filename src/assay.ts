@@ -33,8 +33,15 @@ import type { Store } from "./store/index.ts";
 import { Writer } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
 
-/** 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). */
-export const newPublicId = (): string => randomUUID().slice(0, 32);
+/**
+ * 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). Of version 7: it begins with the time in milliseconds,
+ * so that new rows meet on the last page of an index of ids instead of each on a page of its own. It names, and is no secret.
+ */
+export function newPublicId(): string {
+  const time = Date.now().toString(16).padStart(12, "0");
+  const random = randomUUID();
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15, 32)}`;
+}
 
 /** A new API key: 256 random bits in 43 characters that need no escaping anywhere. */
 export const newSecret = (): string => randomBytes(32).toString("base64url");

@@ -153,7 +153,8 @@ export const assertArtifact = operation({
       throw badRequest("Only one of 'environment_name' and 'policy_name' can be given");
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
     const records = store.subjects.records(organization.id, params.fingerprint, flow?.id ?? null);
-    const first = records[0];
+    const flows = records.map((row) => presentFlow(context, row));
+    const first = flows[0];
     if (!first)
       throw flow
         ? store.artifacts.missing(params.fingerprint, query.flow_name as string, organization.name)
@@ -161,15 +162,14 @@ export const assertArtifact = operation({
     if (query.environment_name !== undefined)
       throw notFound(`Environment named '${query.environment_name}' does not exist for organization '${organization.name}'`);
 
-    const flows = records.map((row) => presentFlow(context, row));
     const scope = policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
-    const subject = store.subjects.subject(params.fingerprint, records);
-    const evaluations = scope === "policy" ? policyNames.map((name) => evaluate(context, name, subject)) : null;
+    const subject = scope === "policy" ? store.subjects.subject(params.fingerprint, records) : null;
+    const evaluations = subject && policyNames.map((name) => evaluate(context, name, subject));
     const compliant = evaluations ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.every((one) => one.compliant);
     return {
       status: 200,
       body: {
-        ...presentFlow(context, first),
+        ...first,
         fingerprint: params.fingerprint,
         scope,
         compliant,

@@ -126,7 +126,9 @@ export function attestationStore(db: Db, { newId }: Sources) {
     "SELECT attestation_id FROM current_attestations WHERE trail_id = ? AND artifact_id = ? AND name = ?",
   );
   const currentOfTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? ORDER BY a.id`);
-  const currentOfArtifact = db.prepare<[number, number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`);
+  const currentOfBoth = db.prepare<[number, number], CurrentRow>(
+    `${CURRENT} WHERE c.trail_id = ? AND c.artifact_id IN (?, ${TRAIL_LEVEL}) ORDER BY c.artifact_id DESC, a.id`,
+  );
   const waitingFor = db.prepare<[number, string, string], { id: number; name: string; git_commit: string; target_artifacts_json: string | null }>(
     `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
      WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
@@ -203,13 +205,11 @@ export function attestationStore(db: Db, { newId }: Sources) {
     },
     /** What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics 5.4). */
     policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
-      const candidates = (level: "artifact" | "trail", key: number): AttestationCandidate[] =>
-        currentOfArtifact.all(trailId, key).map((row) => ({
-          name: row.name, type: factOf(row).type, isCompliant: row.is_compliant === 1,
-          control: row.original_public_id === null ? row.control : row.original_control,
-          attestationId: row.public_id, level, sequence: row.id,
-        }));
-      return [...candidates("artifact", artifactId), ...candidates("trail", TRAIL_LEVEL)];
+      return currentOfBoth.all(trailId, artifactId).map((row) => ({
+        name: row.name, type: factOf(row).type, isCompliant: row.is_compliant === 1,
+        control: row.original_public_id === null ? row.control : row.original_control,
+        attestationId: row.public_id, level: row.artifact_id === TRAIL_LEVEL ? "trail" : "artifact", sequence: row.id,
+      }));
     },
     /** Whether any record has the content with this SHA-256 (hex) attached. */
     isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest) !== undefined,

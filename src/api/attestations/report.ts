@@ -101,7 +101,8 @@ export function attestation<P extends Record<string, TSchema>>(kind: Kind<P>) {
     },
     example,
     // Whatever can be refused is refused before the evidence gets its lasting name, so that a refusal leaves no file.
-    async prepare(context, { params, body }) {
+    async prepare(context, { params, body, file }) {
+      if (file === null) return;
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name);
       const common = body as CommonFields;
