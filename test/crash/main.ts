@@ -16,10 +16,10 @@ import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "./ledger.ts";
 import type { Entry } from "./ledger.ts";
 import { prepare, randomOf, writeUntilGone } from "./load.ts";
 
-const LANES = 12;
+const LANES = 16;
 /** A kill comes so many milliseconds after the load began. */
 const EARLIEST = 30;
-const LATEST = 400;
+const LATEST = 900;
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } } });
 const rounds = Number(values.rounds);
