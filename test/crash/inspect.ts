@@ -1,132 +1,100 @@
-// Looks at the data directory itself, past the API: whatever was being written when the process died, the rows agree with
-// each other, the derived rows are what the facts give, and every file is what its name says.
-import { createHash } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+// The data directory itself, read beside the running server: rows, files, and what is derived from them.
+import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { evaluateTrail } from "../../src/domain/compliance/trail.ts";
-import type { TrailStatus } from "../../src/domain/compliance/trail.ts";
+import { loadAddon } from "../../src/store/addon.ts";
+import type { Db } from "../../src/store/database.ts";
 import { openStore } from "../../src/store/index.ts";
+import { sha256 } from "./ledger.ts";
 
-/** Looks at one data directory again and again; rows and files that were found well in an earlier look are skipped, because nothing writes them again. */
-export function inspector(directory: string) {
-  const verified = new Set<string>();
-  let lastTrail = 0;
-  let lastAttestation = 0;
-  let lastAudit = 0;
+/** What earlier rounds have looked at: rows and files never change, so each is read once. */
+export type Seen = { attestation: number; files: Set<string> };
 
-  return {
-    /** Everything from the beginning, next time. */
-    forget(): void {
-      verified.clear();
-      lastTrail = lastAttestation = lastAudit = 0;
-    },
-    /** What is wrong, one line each. To be called while nothing writes. */
-    inspect(): string[] {
-      const problems: string[] = [];
-      for (const left of readdirSync(join(directory, "staging"))) problems.push(`${left} is left in the staging directory`);
-      checkFiles(join(directory, "evidence"), verified, problems);
-
-      const db = new Database(join(directory, "assay.db"), { readonly: true });
-      try {
-        const integrity = db.pragma("integrity_check", { simple: true });
-        if (integrity !== "ok") problems.push(`integrity_check: ${integrity}`);
-        for (const row of db.pragma("foreign_key_check") as object[]) problems.push(`foreign_key_check: ${JSON.stringify(row)}`);
-        for (const [what, sql] of CONTRADICTIONS)
-          for (const row of db.prepare(sql).all({ trail: lastTrail, attestation: lastAttestation, audit: lastAudit })) problems.push(`${what}: ${JSON.stringify(row)}`);
-        for (const { digest } of db.prepare<[number], { digest: string }>("SELECT evidence_digest AS digest FROM attestations WHERE id > ? AND evidence_digest IS NOT NULL").all(lastAttestation))
-          if (!verified.has(digest)) problems.push(`the evidence ${digest} of an attestation has no file`);
-        checkVerdicts(db, lastTrail, problems);
-        const last = (table: string): number => (db.prepare(`SELECT coalesce(max(id), 0) FROM ${table}`).pluck().get() as number);
-        [lastTrail, lastAttestation, lastAudit] = [last("trails"), last("attestations"), last("audit_log")];
-      } finally {
-        db.close();
-      }
-      return problems;
-    },
-  };
+/** Everything that is wrong, in words. */
+export function inspect(directory: string, seen: Seen): string[] {
+  const db: Db = new Database(join(directory, "assay.db"), { readonly: true, nativeBinding: loadAddon() as unknown as string });
+  try {
+    return [...soundness(db), ...evidence(db, join(directory, "evidence"), seen), ...bindings(db), ...verdicts(db)];
+  } finally {
+    db.close();
+  }
 }
 
-/** Every file below evidence/ has the SHA-256 that its directory and name say. */
-function checkFiles(root: string, verified: Set<string>, problems: string[]): void {
+/** The staging directory must be empty after a start: what lies there belongs to nobody. */
+export const leftInStaging = (directory: string): string[] => readdirSync(join(directory, "staging")).map((name) => `left in staging: ${name}`);
+
+function soundness(db: Db): string[] {
+  const integrity = db.pragma("integrity_check", { simple: true });
+  const orphans = db.pragma("foreign_key_check") as unknown[];
+  return [...(integrity === "ok" ? [] : [`integrity_check: ${String(integrity)}`]), ...(orphans.length ? [`${orphans.length} orphan rows`] : [])];
+}
+
+/** Every row's file is there and whole, and no file stands under a name that is not its content's. */
+function evidence(db: Db, root: string, seen: Seen): string[] {
+  const problems: string[] = [];
+  const rows = db
+    .prepare("SELECT id, evidence_digest AS digest, evidence_size AS size FROM attestations WHERE id > ? AND evidence_digest IS NOT NULL ORDER BY id")
+    .all(seen.attestation) as { id: number; digest: string; size: number }[];
+  for (const { id, digest, size } of rows) {
+    const path = join(root, digest.slice(0, 2), digest.slice(2));
+    if (!existsSync(path)) problems.push(`attestation ${id} names evidence ${digest} that is not there`);
+    else if (statSync(path).size !== size) problems.push(`evidence ${digest} has ${statSync(path).size} bytes, its row says ${size}`);
+    seen.attestation = id;
+  }
   for (const shard of readdirSync(root)) {
     for (const name of readdirSync(join(root, shard))) {
       const digest = shard + name;
-      if (verified.has(digest)) continue;
-      const actual = createHash("sha256").update(readFileSync(join(root, shard, name))).digest("hex");
-      if (actual === digest) verified.add(digest);
-      else problems.push(`the evidence file ${digest} holds something else: ${actual}`);
+      if (seen.files.has(digest)) continue;
+      seen.files.add(digest);
+      if (sha256(readFileSync(join(root, shard, name))) !== digest) problems.push(`the file ${digest} holds something else`);
     }
   }
+  return problems;
 }
 
-/** The writers bind by fingerprint, or by target and commit; what has neither belongs to its trail (semantics 3.2). */
-const BOUND = `
-  SELECT a.id AS artifact_id, e.id AS attestation_id FROM attestations e JOIN artifacts a ON a.trail_id = e.trail_id
-  WHERE e.trail_id > @trail AND (a.fingerprint = e.artifact_fingerprint
-     OR (e.artifact_fingerprint IS NULL AND a.git_commit = e.git_commit
-         AND a.reference_name IN (SELECT value FROM json_each(e.target_artifacts_json))))`;
-const STORED = `
-  SELECT b.artifact_id, b.attestation_id FROM attestation_bindings b JOIN attestations e ON e.id = b.attestation_id WHERE e.trail_id > @trail`;
-const LATEST = `
-  SELECT e.trail_id, b.artifact_id, e.name, max(e.id) AS attestation_id FROM (${BOUND}) b JOIN attestations e ON e.id = b.attestation_id GROUP BY 1, 2, 3
-  UNION ALL
-  SELECT trail_id, 0, name, max(id) FROM attestations
-  WHERE trail_id > @trail AND artifact_fingerprint IS NULL AND target_artifacts_json IS NULL GROUP BY 1, 3`;
-const CURRENT = "SELECT trail_id, artifact_id, name, attestation_id FROM current_attestations WHERE trail_id > @trail";
-const IN_AUDIT = "SELECT detail_json ->> 'attestation_id' AS id FROM audit_log WHERE id > @audit AND event = 'attestation.reported'";
-const REPORTED = "SELECT public_id AS id FROM attestations WHERE id > @attestation";
-// Parameters that a statement does not use are refused, so each names all of them.
-const ALL = "AND (@trail, @attestation, @audit) IS NOT NULL";
-const except = (left: string, right: string): string => `SELECT * FROM (SELECT * FROM (${left}) EXCEPT SELECT * FROM (${right})) WHERE true ${ALL}`;
+/** current_attestations is what the records and their bindings say, and every binding is one that the rules ask for. */
+function bindings(db: Db): string[] {
+  const differences = db
+    .prepare(
+      `WITH expected (trail_id, artifact_id, name, attestation_id) AS (
+         SELECT trail_id, 0, name, max(id) FROM attestations WHERE scope = 'trail' GROUP BY trail_id, name
+         UNION ALL
+         SELECT a.trail_id, b.artifact_id, a.name, max(a.id) FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id
+         GROUP BY a.trail_id, b.artifact_id, a.name)
+       SELECT count(*) FROM (
+         SELECT * FROM (SELECT trail_id, artifact_id, name, attestation_id FROM current_attestations EXCEPT SELECT * FROM expected)
+         UNION ALL
+         SELECT * FROM (SELECT * FROM expected EXCEPT SELECT trail_id, artifact_id, name, attestation_id FROM current_attestations))`,
+    )
+    .pluck()
+    .get() as number;
+  const unbound = db
+    .prepare(
+      `SELECT count(*) FROM pending_bindings p JOIN artifacts r ON r.trail_id = p.trail_id AND r.reference_name = p.reference_name AND r.git_commit = p.git_commit
+       WHERE NOT EXISTS (SELECT 1 FROM attestation_bindings b WHERE b.artifact_id = r.id AND b.attestation_id = p.attestation_id)`,
+    )
+    .pluck()
+    .get() as number;
+  return [...(differences ? [`${differences} rows of current_attestations are wrong`] : []), ...(unbound ? [`${unbound} bindings are missing`] : [])];
+}
 
-/** Queries that find nothing in sound data. */
-const CONTRADICTIONS: readonly (readonly [what: string, sql: string])[] = [
-  ["a binding is missing", except(BOUND, STORED)],
-  ["a binding has no reason", except(STORED, BOUND)],
-  ["a latest attestation is missing", except(LATEST, CURRENT)],
-  ["a latest attestation is outdated", except(CURRENT, LATEST)],
-  ["an attestation is not in the audit log", except(REPORTED, IN_AUDIT)],
-  ["the audit log tells of an attestation that is not there", except(IN_AUDIT, REPORTED)],
-  [
-    "an attestation is not once in the history of its trail",
-    `SELECT e.public_id FROM attestations e LEFT JOIN trail_events v ON v.trail_id = e.trail_id AND v.event_json ->> 'attestation_id' = e.public_id
-     WHERE e.trail_id > @trail ${ALL} GROUP BY e.id HAVING count(v.id) <> 1`,
-  ],
-  ["a trail has no beginning", `SELECT t.id FROM trails t WHERE t.id > @trail ${ALL} AND 1 <> (SELECT count(*) FROM trail_events v WHERE v.trail_id = t.id AND v.type = 'trail_reported')`],
-  [
-    "the versions of a policy have gaps",
-    `SELECT p.name FROM policies p LEFT JOIN policy_versions v ON v.policy_id = p.id WHERE true ${ALL} GROUP BY p.id HAVING count(v.id) <> coalesce(max(v.version), 0) OR count(v.id) = 0`,
-  ],
-];
-
-/** The stored verdicts of trails and artifacts are those that their facts give. */
-function checkVerdicts(db: Database.Database, after: number, problems: string[]): void {
-  const sources = { now: () => 0, newId: () => "" };
-  const { artifacts, attestations, templates } = openStore(db, sources);
-  const trails = db.prepare<[number], { id: number; template_id: number; template: string; state: string; compliance_json: string; reasons_json: string }>(
-    `SELECT t.id, t.template_id, p.public_id AS template, t.state, t.compliance_json, t.reasons_json
-     FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id > ?`,
-  );
-  for (const trail of trails.all(after)) {
-    const facts = attestations.facts(trail.id);
-    const rows = artifacts.inTrail(trail.id);
-    const stored = JSON.parse(trail.compliance_json) as TrailStatus;
-    const { compliance_status: status, reasons, artifacts: verdicts } = evaluateTrail({
-      template: templates.parsed(trail.template_id),
-      flowTemplateId: trail.template,
-      evaluatedAt: stored.evaluated_at,
-      trailAttestations: facts.get(null) ?? [],
-      artifacts: rows.map((row) => ({
-        artifactId: row.public_id, fingerprint: row.fingerprint, referenceName: row.reference_name, attestations: facts.get(row.id) ?? [],
-      })),
-    });
-    if (trail.state !== status.status || trail.compliance_json !== JSON.stringify(status) || trail.reasons_json !== JSON.stringify(reasons))
-      problems.push(`trail ${trail.id} is stored as ${trail.state} ${trail.compliance_json}, its facts give ${JSON.stringify(status)}`);
-    for (const [index, row] of rows.entries()) {
-      const verdict = verdicts[index];
-      if (row.state !== verdict?.state || row.reasons_json !== JSON.stringify(verdict.reasons) || row.attestations_json !== JSON.stringify(verdict.attestationsStatuses))
-        problems.push(`artifact ${row.id} is stored as ${row.state} ${row.attestations_json}, its facts give ${JSON.stringify(verdict)}`);
+/** Every stored verdict is what the stored facts lead to. */
+function verdicts(db: Db): string[] {
+  const store = openStore(db, { now: () => 0, newId: () => "" });
+  const problems: string[] = [];
+  const trails = db.prepare("SELECT id, name, state, compliance_json, reasons_json FROM trails").all() as {
+    id: number; name: string; state: string; compliance_json: string; reasons_json: string;
+  }[];
+  for (const trail of trails) {
+    const stored = JSON.parse(trail.compliance_json) as { evaluated_at: number; status: string };
+    const { rows, result } = store.evaluation.judge(trail.id, stored.evaluated_at);
+    if (trail.compliance_json !== JSON.stringify(result.compliance_status) || trail.reasons_json !== JSON.stringify(result.reasons) || trail.state !== stored.status)
+      problems.push(`trail ${trail.name} (${trail.id}): stored ${trail.state}, the facts say ${result.compliance_status.status}`);
+    for (const [index, verdict] of result.artifacts.entries()) {
+      const row = rows[index];
+      if (row?.state !== verdict.state || row.attestations_json !== JSON.stringify(verdict.attestationsStatuses))
+        problems.push(`artifact ${row?.public_id}: stored ${row?.state}, the facts say ${verdict.state}`);
     }
   }
+  return problems;
 }
