@@ -26,28 +26,35 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
   );
   const setVerdict = db.prepare("UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?");
 
+  /** The verdicts that follow from what is stored now, and the rows they are about. Stores nothing. */
+  function judge(trailId: number, at: number) {
+    const trail = subject.get(trailId);
+    if (!trail) throw new Error(`trail ${trailId} is gone`);
+    const facts = attestations.facts(trailId);
+    const rows = artifacts.inTrail(trailId);
+    const result = evaluateTrail({
+      template: templates.parsed(trail.template_id),
+      flowTemplateId: trail.template_public_id,
+      evaluatedAt: at,
+      trailAttestations: facts.get(null) ?? [],
+      artifacts: rows.map((row) => ({
+        artifactId: row.public_id,
+        fingerprint: row.fingerprint,
+        referenceName: row.reference_name,
+        attestations: facts.get(row.id) ?? [],
+      })),
+    });
+    return { flowId: trail.flow_id, rows, result };
+  }
+
   return {
+    judge,
     /**
      * Evaluates a trail and everything in it and stores the verdicts.
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
      */
     evaluate(trailId: number, at: number): TrailStatus {
-      const trail = subject.get(trailId);
-      if (!trail) throw new Error(`trail ${trailId} is gone`);
-      const facts = attestations.facts(trailId);
-      const rows = artifacts.inTrail(trailId);
-      const result = evaluateTrail({
-        template: templates.parsed(trail.template_id),
-        flowTemplateId: trail.template_public_id,
-        evaluatedAt: at,
-        trailAttestations: facts.get(null) ?? [],
-        artifacts: rows.map((row) => ({
-          artifactId: row.public_id,
-          fingerprint: row.fingerprint,
-          referenceName: row.reference_name,
-          attestations: facts.get(row.id) ?? [],
-        })),
-      });
+      const { flowId, rows, result } = judge(trailId, at);
       const status = result.compliance_status;
       setVerdict.run(status.status, JSON.stringify(status), JSON.stringify(result.reasons), at, trailId);
       for (const [index, verdict] of result.artifacts.entries()) {
@@ -58,7 +65,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
         if (row.state !== verdict.state || row.reasons_json !== reasons || row.attestations_json !== entries)
           artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries }, at);
       }
-      flows.touch(trail.flow_id, at, status.status);
+      flows.touch(flowId, at, status.status);
       return status;
     },
     /**
