@@ -166,15 +166,26 @@ function uploadOf(form: FormBody, limits: BodyLimits): Upload {
 function watch(arrival: Arrival, request: IncomingMessage, parser: Writable): void {
   const { form, limits } = arrival;
   const most = formLimitOf(form, limits);
-  const replacements = replacementCounter();
+  // A text with more replacement characters than were sent is not what was sent; storing it would forge evidence.
+  const replacements = occurrences(Buffer.from(REPLACEMENT));
+  const delimiter = delimiterOf(request.headers["content-type"] ?? "");
+  const delimiters = delimiter && occurrences(delimiter);
+  // The first delimiter has no line before it to end.
+  delimiters?.add(Buffer.from("\r\n"));
   let received = 0;
+  let parts = 0;
   request.on("data", (chunk: Buffer) => {
     received += chunk.length;
     if (received > most) arrival.fail(formTooLarge(form, limits));
     if (arrival.json === null) replacements.add(chunk);
+    delimiters?.add(chunk);
   });
-  const parts = form.file ? `'${form.part}' and '${form.file.part}' are` : `'${form.part}' is`;
-  const tooMany = (): void => arrival.fail(badRequest(`The form has too many parts: ${parts} expected`));
+  parser.on("finish", () => {
+    // The parser skips a part whose headers it cannot read. There is one delimiter more than there are parts.
+    if (delimiters && parts < delimiters.count() - 1) arrival.fail(badRequest("A part of the form has no Content-Disposition header that can be read"));
+  });
+  const names = form.file ? `'${form.part}' and '${form.file.part}' are` : `'${form.part}' is`;
+  const tooMany = (): void => arrival.fail(badRequest(`The form has too many parts: ${names} expected`));
   parser.on("partsLimit", tooMany).on("fieldsLimit", tooMany).on("filesLimit", tooMany);
   parser.on("error", (error) => arrival.fail(error));
   const guarded = (work: () => void): void => {
@@ -186,16 +197,18 @@ function watch(arrival: Arrival, request: IncomingMessage, parser: Writable): vo
   };
   parser.on("field", (name: string | undefined, text: string | undefined, { valueTruncated }: { valueTruncated: boolean }) =>
     guarded(() => {
+      parts += 1;
       if (expected(arrival, name, "form part") !== "json") throw notAFile(name);
       claim(arrival, form.part);
       if (valueTruncated) throw jsonTooLarge(arrival);
       // The parser knows no such charset, or it replaced what was no character in it.
-      if (text === undefined || replacements.fewerThanIn(text)) throw invalid({ [form.part]: "Input should be valid JSON: the text is not UTF-8" });
+      if (text === undefined || replacementsIn(text) > replacements.count()) throw invalid({ [form.part]: "Input should be valid JSON: the text is not UTF-8" });
       arrival.json = text;
     }),
   );
   parser.on("file", (name: string | undefined, stream: Readable, { filename }: { filename?: string }) =>
     guarded(() => {
+      parts += 1;
       const kind = expected(arrival, name, "file part");
       if (filename) return;
       // multer drops files without a name. Browsers send an empty one where no file was chosen: only that may be dropped.
@@ -216,28 +229,34 @@ function expected({ form }: Arrival, name: string | undefined, what: string): "j
   throw invalid({ [name.toWellFormed()]: `Extra inputs are not permitted [input: ${what}]` });
 }
 
-const REPLACEMENT = Buffer.from("\ufffd");
-
-/**
- * Counts the replacement characters that the sender wrote. The parser puts one in the place of whatever is no UTF-8, so a
- * text that has more of them than were sent is not what was sent, and storing it would forge evidence.
- */
-function replacementCounter() {
+/** Counts how often some bytes occur in a stream, also across its chunks. */
+function occurrences(needle: Buffer) {
   let count = 0;
   let rest = Buffer.alloc(0);
   return {
     add(chunk: Buffer): void {
       const bytes = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk;
       let next = 0;
-      for (let at = bytes.indexOf(REPLACEMENT); at >= 0; at = bytes.indexOf(REPLACEMENT, next)) {
+      for (let at = bytes.indexOf(needle); at >= 0; at = bytes.indexOf(needle, next)) {
         count += 1;
-        next = at + REPLACEMENT.length;
+        next = at + needle.length;
       }
-      // The character may lie across two chunks.
-      rest = Buffer.from(bytes.subarray(Math.max(next, bytes.length - REPLACEMENT.length + 1)));
+      rest = Buffer.from(bytes.subarray(Math.max(next, bytes.length - needle.length + 1)));
     },
-    fewerThanIn: (text: string): boolean => text.includes("\ufffd") && text.split("\ufffd").length - 1 > count,
+    count: (): number => count,
   };
+}
+
+/** What the parser puts in the place of bytes that are no UTF-8. */
+const REPLACEMENT = "\ufffd";
+
+const replacementsIn = (text: string): number => (text.includes(REPLACEMENT) ? text.split(REPLACEMENT).length - 1 : 0);
+
+/** What begins each part and ends the last one; null where the header has none that is simply written. */
+function delimiterOf(contentType: string): Buffer | null {
+  const [, quoted, bare] = /;\s*boundary=(?:"([^"\\]+)"|([^\s;"]+))/i.exec(contentType) ?? [];
+  const boundary = quoted ?? bare;
+  return boundary === undefined ? null : Buffer.from(`\r\n--${boundary}`, "latin1");
 }
 
 export type FormContent = {

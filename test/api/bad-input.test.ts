@@ -13,7 +13,7 @@ import type { TestServer } from "../given.ts";
 import { BOUNDARY, CLOSING, field, file, holdings, part } from "../http/socket.ts";
 
 const SEED = Number(process.env["ASSAY_TEST_SEED"] ?? 1);
-/** Requests per operation; two thirds of that for each body, the rest for addresses and queries. */
+/** Requests per operation that takes a body; addresses and queries come on top. */
 const ROUNDS = 90;
 const MB = 1_048_576;
 
@@ -75,9 +75,10 @@ function judge(answer: Answered): void {
   const { status, text } = answer;
   assert.ok(status >= 200 && status < 500, `status ${status}`);
   if (!answer.type.startsWith("application/json")) return assert.is(status, 200);
-  const body = JSON.parse(text) as unknown;
-  // A half of a character would come out as an escape.
-  assert.not.match(text, /\\ud[89a-f]/i);
+  const body = JSON.parse(text, (name: string, value: unknown) => {
+    assert.ok(name.isWellFormed() && (typeof value !== "string" || value.isWellFormed()), "no half of a character");
+    return value;
+  }) as unknown;
   if (status < 400) return;
   assert.ok(typeof body === "object" && body !== null && !Array.isArray(body), "the body is an object");
   const { message, errors, ...others } = body as Record<string, unknown>;
@@ -462,6 +463,7 @@ test("bodies where none belongs", async () => {
     }
 });
 
+// A backtracking engine would not come back from these before the runner gives the file up.
 test("a regular expression of the caller runs in linear time", async () => {
   const operation = named("get_attestations");
   const report = (name: string) => field("data_json", JSON.stringify({ attestation_name: name, is_compliant: true }));
@@ -469,19 +471,45 @@ test("a regular expression of the caller runs in linear time", async () => {
   for (let i = 0; i < 20; i++)
     await check(attempt(kind, { body: Buffer.concat([report(`${"a".repeat(250)}${i}`), CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
   for (const pattern of ["^(a+)+$", "(a|a)*b", "(a*)*c", "(.*)*x", "(?:a?){250}a{250}b"]) {
-    const started = performance.now();
     await check(attempt(operation, { what: pattern, target: targetOf(operation, paramsOf(operation), `?name_regex=${encodeURIComponent(pattern)}`) }));
-    assert.ok(performance.now() - started < 1000, pattern);
   }
 });
 
 // --- what was found once
 
-const FOUND: readonly [what: string, operation: string, more: () => Partial<Attempt>][] = [];
+const invalid = (errors: string) => `{"message":"Input payload validation failed","errors":${errors}}`;
+const form = (...parts: Buffer[]): Partial<Attempt> => ({ body: Buffer.concat([...parts, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } });
 
-for (const [what, id, more] of FOUND)
+const FOUND: readonly [what: string, operation: string, more: () => Partial<Attempt>, status: number, body: string][] = [
+  ...["__proto__", "constructor", "toString"].map(
+    (name): (typeof FOUND)[number] =>
+      [`the key ${name} gave errors without a field`, "rename_flow", () => ({ body: Buffer.from(`{"new_name":"other","${name}":1}`) }), 400, invalid(`{"${name}":"Extra inputs are not permitted [input: 1]"}`)],
+  ),
+  [
+    "evidence over the limit that had come whole gave 500", "post_generic_attestation",
+    () => form(field("data_json", '{"attestation_name":"a","is_compliant":true}'), file("attachment_file", "f", Buffer.alloc(LIMITS.evidence + 1))),
+    413, '{"message":"File size exceeds the 1MB limit"}',
+  ],
+  ["a page beyond all numbers reached the database", "get_flows", () => ({ target: "/api/v2/flows/acme?page=1e999" }), 400, invalid('{"page":"Input should be a valid integer [input: 1e999]"}')],
+  ["a blank was taken for the number 0", "get_flows", () => ({ target: "/api/v2/flows/acme?per_page=%20" }), 400, invalid('{"per_page":"Input should be a valid integer [input:  ]"}')],
+  ["a target that is no address gave 500", "get_flow", () => ({ target: "http://[/api/v2/flows/acme/none" }), 404, `{"message":"Flow named 'none' does not exist for organization 'acme'"}`],
+  ["parameters beyond the last that is read were forgotten", "get_flows", () => ({ target: `/api/v2/flows/acme?${"a&".repeat(5000)}page=0` }), 400, '{"message":"The query has more than 5000 parameters"}'],
+  [
+    "JSON that is not UTF-8 was stored with other characters", "post_generic_attestation",
+    () => form(field("data_json", Buffer.from('{"attestation_name":"a","is_compliant":true,"description":"\xe9"}', "latin1"))),
+    400, invalid('{"data_json":"Input should be valid JSON: the text is not UTF-8"}'),
+  ],
+  [
+    "a file without a filename was dropped, and the report stored without it", "post_generic_attestation",
+    () => form(field("data_json", '{"attestation_name":"a","is_compliant":true}'), file("attachment_file", "", "evidence")),
+    400, invalid('{"attachment_file":"The part should be a file: give it a filename"}'),
+  ],
+];
+
+for (const [what, id, more, status, body] of FOUND)
   test(`found once: ${what}`, async () => {
-    await check(attempt(named(id), { what, ...more() }));
+    const answer = await check(attempt(named(id), { what, ...more() }));
+    assert.equal([answer.status, answer.text], [status, body]);
   });
 
 test("what was accepted harms no read, and the database is sound", async () => {

@@ -9,7 +9,7 @@ import Koa from "koa";
 import { listen, unlisten } from "../../src/assay.ts";
 import { fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { BOUNDARY, CLOSING, chunk, dial, exchange, field, file, head, holdings, logged, until } from "./socket.ts";
+import { BOUNDARY, CLOSING, chunk, dial, exchange, field, file, head, holdings, logged, part, until } from "./socket.ts";
 import type { RawAnswer } from "./socket.ts";
 
 const test = suite("http/body");
@@ -254,7 +254,7 @@ const broken = (why: string) => ({ message: `The multipart form is broken: ${why
 const FILE_OVER = { message: "File size exceeds the 195.3KB limit" };
 
 test("the ways in which real clients write a form are all accepted", async () => {
-  for (const [what, parts] of [
+  for (const [what, parts, more] of [
     ["the JSON alone", [JSON_PART, CLOSING]],
     ["the JSON, then the file", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING]],
     ["the file, then the JSON", [file("attachment_file", "a.txt", "evidence"), JSON_PART, CLOSING]],
@@ -264,8 +264,10 @@ test("the ways in which real clients write a form are all accepted", async () =>
     ["an empty file", [JSON_PART, file("attachment_file", "a.txt", ""), CLOSING]],
     ["no file chosen in a browser", [JSON_PART, file("attachment_file", "", ""), CLOSING]],
     ["a preamble and an epilogue", ["ignored\r\n", JSON_PART, CLOSING, "ignored"]],
-  ] as [string, (string | Buffer)[]][]) {
-    const answer = await post(parts);
+    ["a boundary in quotes", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING], { "Content-Type": `multipart/form-data; charset=utf-8; boundary="${BOUNDARY}"` }],
+    ["a file that looks like the form", [JSON_PART, file("attachment_file", "a.txt", `--${BOUNDARY.slice(0, -1)}\r\n-${BOUNDARY}--\r\n\r\n--`), CLOSING]],
+  ] as [string, (string | Buffer)[], Record<string, string>?][]) {
+    const answer = await post(parts, more);
     assert.equal([answer.status, answer.body], [201, "OK"], `${what}: ${answer.text}`);
   }
   assert.equal(holdings(server).staging, []);
@@ -307,7 +309,13 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
     ["a part without a name", [`--${BOUNDARY}\r\nContent-Disposition: form-data\r\n\r\nx\r\n`, CLOSING], 400, { message: "A part of the form has no acceptable name: 'data_json' is expected" }],
     ["a name without end", [field("a".repeat(5000), FINE), CLOSING], 400, { message: "A part of the form has no acceptable name: 'data_json' is expected" }],
     ["many parts", [...Array.from({ length: 1000 }, () => field("data_json", "1")), CLOSING], 400, refused({ data_json: "The part is given more than once" })],
-    ["many parts that are no form data", [...Array.from({ length: 2000 }, () => `--${BOUNDARY}\r\nX: y\r\n\r\n\r\n`), CLOSING], 400, { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" }],
+    ["ten thousand parts that are no form data", [..."x".repeat(10_000)].map(() => "--b\r\nX:y\r\n\r\n\r\n"), 400, { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" }, { "Content-Type": "multipart/form-data; boundary=b" }],
+    ...[
+      "X: y",
+      "Content-Disposition: attachment; name=\"attachment_file\"; filename=\"a\"",
+      "Content-Disposition: form-data; name=\"attachment_file\"; filename*=utf-8''%zz",
+      'Content-Disposition: form-data; name="attachment_file"; filename="a"b"',
+    ].map((lines) => [`a part with the headers ${lines}`, [JSON_PART, part(lines, "evidence"), CLOSING], 400, { message: "A part of the form has no Content-Disposition header that can be read" }] as const),
     ["JSON that is none", [field("data_json", "{"), CLOSING], 400, refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" })],
     ["JSON that is none, and a large file", [file("attachment_file", "a", "x".repeat(150_000)), field("data_json", "{"), CLOSING], 400, refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" })],
     ["JSON null", [field("data_json", "null"), CLOSING], 400, refused({ data_json: "Input should be a valid object [input: null]" })],

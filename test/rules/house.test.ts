@@ -89,6 +89,11 @@ test("every test file runs the suites that it declares", () => {
   assert.equal(offences, []);
 });
 
+test("no test asserts a duration: speed is measured by make bench", () => {
+  const timed = /performance\.now\(\)|hrtime/;
+  assert.equal(sourceFiles("test").filter(({ path, text }) => path.endsWith(".test.ts") && path !== "test/rules/house.test.ts" && timed.test(text)).map(({ path }) => path), []);
+});
+
 test("no test waits by the clock", () => {
   const sleeping = /setTimeout\(\s*(resolve|r|done)\b|timers\/promises/;
   assert.equal(sourceFiles("test").filter(({ path, text }) => path.endsWith(".test.ts") && sleeping.test(text)).map(({ path }) => path), []);
