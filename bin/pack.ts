@@ -58,8 +58,10 @@ export async function pack(work: string, keys: readonly string[], output: string
       useCodeCache: false,
       // Whoever sets the environment must not choose what code runs: NODE_OPTIONS is not read.
       execArgvExtension: "none",
-      // SIGUSR1 would open Node's debugger on a local port, to every user of the machine.
-      execArgv: ["--disable-sigusr1"],
+      // SIGUSR1 would open Node's debugger on a local port, to every user of the machine. The other two keep the heap near
+      // what it holds: left alone, V8 lets it grow to several times that under load, on a machine with memory to spare, for
+      // a few percent of speed (measured: 340 MB instead of 170).
+      execArgv: ["--disable-sigusr1", "--max-semi-space-size=4", "--heap-growing-percent=30"],
       assets: Object.fromEntries(keys.map((key) => [key, join(bundle, "assets", key)])),
     },
   });
