@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createLogger, logRequest, redact } from "../../src/log.ts";
+import { bufferedDestination, createLogger, logRequest, redact } from "../../src/log.ts";
 import type { RequestEntry } from "../../src/log.ts";
 
 const capture = (level: "trace" | "info" | "error" = "trace") => {
@@ -11,6 +11,55 @@ const capture = (level: "trace" | "info" | "error" = "trace") => {
 };
 
 const lines = suite("log: lines");
+
+lines("the time is that of the line, also when the second changes", () => {
+  const { logger, entries } = capture();
+  const clock = Date.now;
+  const times = [1_700_000_000_007, 1_700_000_000_999, 1_700_000_001_000, 1_699_999_999_120];
+  try {
+    for (const time of times) {
+      Date.now = () => time;
+      logger.info("tick");
+    }
+  } finally {
+    Date.now = clock;
+  }
+  assert.equal(entries().map(({ time }) => Date.parse(String(time))), times);
+  assert.is(entries()[0]?.["time"], "2023-11-14T22:13:20.007Z");
+});
+
+lines("a buffer hands over whole lines in order: when it is full, when it is asked, after a moment", async () => {
+  const pieces: string[] = [];
+  const buffer = bufferedDestination((text) => void pieces.push(text));
+  buffer.write("one\n");
+  buffer.write("two\n");
+  assert.equal(pieces, []);
+  buffer.flushSync();
+  buffer.flushSync();
+  assert.equal(pieces, ["one\ntwo\n"]);
+  const long = `${"x".repeat(16_384)}\n`;
+  buffer.write("three\n");
+  buffer.write(long);
+  assert.equal(pieces, ["one\ntwo\n", `three\n${long}`]);
+  const later = await new Promise<string>((resolve) => {
+    // What waits does not keep a process alive, so something else has to.
+    const alive = setInterval(() => undefined, 1_000);
+    bufferedDestination((text) => {
+      clearInterval(alive);
+      resolve(text);
+    }).write("four\n");
+  });
+  assert.is(later, "four\n");
+});
+
+lines("a fatal line does not wait in the buffer", () => {
+  const pieces: string[] = [];
+  const logger = createLogger({ level: "info", destination: bufferedDestination((text) => void pieces.push(text)) });
+  logger.error("first");
+  assert.is(pieces.length, 0);
+  logger.fatal("last");
+  assert.equal(pieces.join("").trim().split("\n").map((line) => (JSON.parse(line) as { msg: string }).msg), ["first", "last"]);
+});
 
 lines("one JSON line with level, time, fields and message", () => {
   const { logger, lines, entries } = capture();

@@ -14,7 +14,7 @@ export type Seen = { attestation: number; files: Set<string> };
 export function inspect(directory: string, seen: Seen): string[] {
   const db: Db = new Database(join(directory, "assay.db"), { readonly: true, nativeBinding: loadAddon() as unknown as string });
   try {
-    return [...soundness(db), ...evidence(db, join(directory, "evidence"), seen), ...bindings(db), ...verdicts(db)];
+    return [...soundness(db), ...evidence(db, join(directory, "evidence"), seen), ...bindings(db), ...together(db), ...verdicts(db)];
   } finally {
     db.close();
   }
@@ -76,6 +76,29 @@ function bindings(db: Db): string[] {
     .pluck()
     .get() as number;
   return [...(differences ? [`${differences} rows of current_attestations are wrong`] : []), ...(unbound ? [`${unbound} bindings are missing`] : [])];
+}
+
+/** What one write leaves in several tables is there altogether or not at all. Finds every contradiction, not how often it comes. */
+function together(db: Db): string[] {
+  const reported = "SELECT public_id AS id FROM attestations";
+  const audited = "SELECT detail_json ->> 'attestation_id' AS id FROM audit_log WHERE event = 'attestation.reported'";
+  const questions: readonly (readonly [problem: string, sql: string])[] = [
+    ["attestations that the audit log does not know", `SELECT count(*) FROM (${reported} EXCEPT ${audited})`],
+    ["audit entries of attestations that are not there", `SELECT count(*) FROM (${audited} EXCEPT ${reported})`],
+    [
+      "attestations that are not in the history of their trail, or more than once",
+      `SELECT count(*) FROM attestations a WHERE 1 <> (SELECT count(*) FROM trail_events e WHERE e.trail_id = a.trail_id AND e.event_json ->> 'attestation_id' = a.public_id)`,
+    ],
+    ["trails that did not begin once", "SELECT count(*) FROM trails t WHERE 1 <> (SELECT count(*) FROM trail_events e WHERE e.trail_id = t.id AND e.type = 'trail_reported')"],
+    [
+      "policies whose versions have gaps",
+      "SELECT count(*) FROM (SELECT 1 FROM policies p LEFT JOIN policy_versions v ON v.policy_id = p.id GROUP BY p.id HAVING count(v.id) <> coalesce(max(v.version), 0))",
+    ],
+  ];
+  return questions.flatMap(([problem, sql]) => {
+    const count = db.prepare(sql).pluck().get() as number;
+    return count === 0 ? [] : [`${count} ${problem}`];
+  });
 }
 
 /** Every stored verdict is what the stored facts lead to. */

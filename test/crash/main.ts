@@ -5,11 +5,14 @@
 //
 // It proves what the death of a process can do. The loss of power is another matter: it needs the order of fsyncs, which
 // test/vault and the choice of synchronous=FULL answer for. Ends with 1 on any loss, any orphan and any refusal.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { start } from "../binary/executable.ts";
+import { EXECUTABLE, start } from "../binary/executable.ts";
 import { inspect, leftInStaging } from "./inspect.ts";
 import type { Seen } from "./inspect.ts";
 import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "./ledger.ts";
@@ -20,6 +23,9 @@ const LANES = 16;
 /** A kill comes so many milliseconds after the load began. */
 const EARLIEST = 30;
 const LATEST = 900;
+/** Some starts after a kill are killed as well, within as many milliseconds as a start takes: recovery may be cut off too. */
+const KILLED_STARTS = 0.15;
+const LATEST_IN_START = 200;
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } } });
 const rounds = Number(values.rounds);
@@ -49,6 +55,12 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   if (killed.signal !== "SIGKILL") problems.push(`round ${round}: the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
   problems.push(...(await load).map((refusal) => `round ${round}: refused ${refusal}`));
 
+  while (random() < KILLED_STARTS) {
+    const child = spawn(EXECUTABLE, args, { stdio: "ignore", env: {} });
+    await sleep(random() * LATEST_IN_START);
+    child.kill("SIGKILL");
+    await once(child, "close");
+  }
   server = await start(args);
   problems.push(...leftInStaging(data).map((problem) => `round ${round}: ${problem}`));
   const api = apiOf(server.url);

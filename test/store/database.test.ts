@@ -76,6 +76,22 @@ test("migrations are all or nothing", () => {
   assert.is(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'fine'").pluck().get(), 0);
 });
 
+test("no statement is compiled again for another value: the planner sees no parameter", () => {
+  const db = openMemory();
+  const sql = `SELECT '? @a' AS "a?", name FROM users WHERE id = ? AND name IN (?, @b) LIMIT ?`;
+  assert.is(db.prepare(sql).source, `SELECT '? @a' AS "a?", name FROM users WHERE id = +? AND name IN (+?, +@b) LIMIT +?`);
+  db.close();
+});
+
+test("values arrive as they were given, whatever their type", () => {
+  const db = openMemory();
+  const bytes = Buffer.from([0, 255]);
+  const row = db.prepare("SELECT ? AS text, ? AS number, ? AS fraction, ? AS none, ? AS bytes").get("01", 7, 0.5, null, bytes);
+  assert.equal(row, { text: "01", number: 7, fraction: 0.5, none: null, bytes });
+  assert.equal(db.prepare("SELECT typeof(?) AS a, typeof(?) AS b, typeof(@c) AS c").get("1", bytes, { c: null }), { a: "text", b: "blob", c: "null" });
+  db.close();
+});
+
 test("one process per data directory", () => {
   inDirectory((directory) => {
     const lock = lockDirectory(directory);
