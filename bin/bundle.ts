@@ -45,7 +45,6 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     charset: "utf8",
     // Error classes are told apart by name in places; a shortened name turned a 413 into a 500.
     minify: false,
-    keepNames: true,
     // A node_modules that is a link elsewhere must not put that place into the file.
     preserveSymlinks: true,
     define: {

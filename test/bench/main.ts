@@ -22,7 +22,7 @@ import { APPLY_FILE, KEY, REPORT_BYTES, TRAILS, artifactPath, assertPath, attest
 
 const CONNECTIONS = 32;
 /** Before each kind of request is measured, so that both servers run compiled code. */
-const WARM_UP_SECONDS = 2;
+const WARM_UP_SECONDS = 4;
 const ATTACHMENT_BYTES = 1024;
 const EVIDENCE_MEGABYTES = 1024;
 const COLD_STARTS = 5;
@@ -76,7 +76,9 @@ const reached = (good: boolean): string => (good ? "reached" : "NOT REACHED");
 const row = (cells: readonly (string | number)[]): void =>
   console.log(cells.map((cell, index) => (index === 0 ? String(cell).padEnd(27) : String(cell).padStart(10))).join(""));
 const ms = (value: number): string => `${value.toFixed(1)} ms`;
-const resources = ({ server, driver }: Round): string => `server ${percent(server.main)} of a core (all threads ${percent(server.all)}), driver ${percent(driver)}`;
+/** CPU for each request is what a noisy neighbour disturbs least. */
+const resources = ({ server, driver, perSecond }: Round): string =>
+  `${Math.round((server.main / perSecond) * 1e6)} us of CPU a request (main thread ${percent(server.main)} of a core, all threads ${percent(server.all)}, driver ${percent(driver)})`;
 
 async function compare(line: Line, baseline: Server, assay: Server): Promise<void> {
   await measure(baseline, line.baseline, WARM_UP_SECONDS);
