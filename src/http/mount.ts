@@ -275,7 +275,10 @@ function queryOf(schema: TObject, querystring: string): Record<string, unknown> 
     const given = raw[name];
     if (given === undefined) continue;
     const all = Array.isArray(given) ? given : [given];
-    values[name] = (shape as { "x-repeated"?: boolean })["x-repeated"] ? all.flatMap((text) => text.split(",")) : all.at(-1);
+    const { type, "x-repeated": repeated } = shape as { type?: string; "x-repeated"?: boolean };
+    // Python writes its booleans as True and False.
+    const single = type === "boolean" ? all.at(-1)?.toLowerCase() : all.at(-1);
+    values[name] = repeated ? all.flatMap((text) => text.split(",")) : single;
   }
   return values;
 }

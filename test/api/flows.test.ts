@@ -465,4 +465,17 @@ test("outsiders read the flows of a public organization and write none", async (
   await refuses(() => put(stranger, { name: fresh("flow") }), 403, { message: "You don't have permission to access this resource" });
 });
 
+test("booleans of a query are read as Python writes them too, and nothing else is one", async () => {
+  const at = server.given.org();
+  await server.given.flow(at, { name: "Upper" });
+  const names = async (value: string): Promise<unknown> => {
+    const { status, body } = await server.call("GET", `/flows/${at.org}?search_by_name=upper&case_sensitive=${value}`, { key: at.key });
+    return status === 200 ? body.map((flow: { name: string }) => flow.name) : body.errors;
+  };
+  assert.equal(await names("False"), ["Upper"]);
+  assert.equal(await names("false"), ["Upper"]);
+  assert.equal(await names("True"), []);
+  assert.equal(await names("nope"), { case_sensitive: "Input should be a valid boolean [input: nope]" });
+});
+
 test.run();

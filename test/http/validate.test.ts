@@ -205,12 +205,11 @@ test("a place of absurd depth or length is cut", () => {
   assert.equal(findUnstorable({ [key]: "\u0000" })?.[0], `${"k".repeat(256)}…`);
 });
 
-test("looking at millions of items costs no more than reading them", () => {
+test("millions of items are looked at", () => {
   for (const item of ["1", '""', "null", "[]", "{}"]) {
-    const value = sent(`[${`${item},`.repeat(1_000_000)}1]`);
-    const [problem, milliseconds] = timed(() => findUnstorable(value));
-    assert.is(problem, null);
-    }
+    assert.is(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}1]`)), null);
+    assert.equal(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}"\\u0000"]`)), ["1000000", "String should not contain a NUL character"]);
+  }
 });
 
 test.run();
