@@ -145,8 +145,8 @@ async function main(root: string): Promise<void> {
 
 mkdirSync(join(import.meta.dirname, "..", "..", ".build"), { recursive: true });
 const root = mkdtempSync(join(import.meta.dirname, "..", "..", ".build", "bench-"));
-try {
-  await main(root);
-} finally {
-  rmSync(root, { recursive: true, force: true });
-}
+// Also when it is interrupted: the servers are killed at exit (processes.ts, whose listener runs before this one).
+process.on("exit", () => rmSync(root, { recursive: true, force: true }));
+process.on("SIGINT", () => process.exit(130));
+process.on("SIGTERM", () => process.exit(143));
+await main(root);
