@@ -62,14 +62,15 @@ export const schemaVersion = (): number => listAssets("migrations/").length;
  * Opens (and creates) the database of a data directory and brings it to the present schema.
  * @param directory the data directory; `assay.db` in it is opened, copies before migrations go to `backups/`.
  * @param now epoch seconds, for the name of the copy.
+ * @param steps the migrations that lead to the present; those of this program unless a test says otherwise.
  * @throws NewerDatabaseError, ForeignDatabaseError.
  */
-export function openDatabase(directory: string, now: number): Db {
+export function openDatabase(directory: string, now: number, steps: readonly Migration[] = migrations()): Db {
   const file = join(directory, "assay.db");
-  refuseUnknown(file);
+  refuseUnknown(file, steps.length);
   const db = connect(file, directory);
   try {
-    migrate(db, file, join(directory, "backups"), now);
+    migrate(db, file, join(directory, "backups"), now, steps);
   } catch (error) {
     db.close();
     throw error;
@@ -128,7 +129,7 @@ function connect(file: string, directory: string): Db {
  * Looks at the file header (SQLite file format, 1.3): user_version at byte 60, application_id at byte 68. Migrations end
  * with a checkpoint, so the main file always tells the truth about its version.
  */
-function refuseUnknown(file: string): void {
+function refuseUnknown(file: string, known: number): void {
   if (!existsSync(file)) return;
   const header = Buffer.alloc(100);
   const descriptor = openSync(file, "r");
@@ -144,12 +145,12 @@ function refuseUnknown(file: string): void {
   const application = header.readUInt32BE(68);
   if (application !== APPLICATION_ID && (version !== 0 || application !== 0))
     throw new ForeignDatabaseError(file, `its application id is ${application}`);
-  if (version > schemaVersion()) throw new NewerDatabaseError(file, version, schemaVersion());
+  if (version > known) throw new NewerDatabaseError(file, version, known);
 }
 
-function migrate(db: Db, file: string, backups: string, now: number): void {
+function migrate(db: Db, file: string, backups: string, now: number, steps: readonly Migration[]): void {
   const found = db.pragma("user_version", { simple: true }) as number;
-  const target = schemaVersion();
+  const target = steps.length;
   if (found > target) throw new NewerDatabaseError(file, found, target);
   if (found === target) return;
   if (found === 0) {
@@ -158,7 +159,7 @@ function migrate(db: Db, file: string, backups: string, now: number): void {
     createSchema(db);
   } else {
     copyBefore(db, backups, found, target, now);
-    applyMigrations(db, migrations().filter((migration) => migration.version > found));
+    applyMigrations(db, steps.filter((migration) => migration.version > found));
   }
   // So that the header of the main file carries the new version, see refuseUnknown.
   db.pragma("wal_checkpoint(TRUNCATE)");

@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/addon.ts";
-import { NewerDatabaseError, applyMigrations, openDatabase, openMemory, schemaVersion } from "../../src/store/database.ts";
+import { NewerDatabaseError, applyMigrations, migrations, openDatabase, openMemory, schemaVersion } from "../../src/store/database.ts";
 import { DataDirectoryInUseError, lockDirectory } from "../../src/store/lock.ts";
 
 const test = suite("store/database");
@@ -90,6 +90,42 @@ test("values arrive as they were given, whatever their type", () => {
   assert.equal(row, { text: "01", number: 7, fraction: 0.5, none: null, bytes });
   assert.equal(db.prepare("SELECT typeof(?) AS a, typeof(?) AS b, typeof(@c) AS c").get("1", bytes, { c: null }), { a: "text", b: "blob", c: "null" });
   db.close();
+});
+
+test("an older database is copied whole before it is migrated, and reopening copies nothing more", () => {
+  inDirectory((directory) => {
+    const old = openDatabase(directory, NOW);
+    old.prepare("INSERT INTO templates (public_id, content) VALUES ('t', 'version: 1')").run();
+    old.close();
+    const next = schemaVersion() + 1;
+    const steps = [...migrations(), { version: next, name: "next.sql", sql: "ALTER TABLE templates ADD COLUMN note TEXT" }];
+    const migrated = openDatabase(directory, NOW, steps);
+    assert.is(migrated.pragma("user_version", { simple: true }), next);
+    assert.equal(migrated.prepare("SELECT content, note FROM templates").all(), [{ content: "version: 1", note: null }]);
+    migrated.close();
+    openDatabase(directory, NOW, steps).close();
+
+    const copies = readdirSync(join(directory, "backups"));
+    assert.equal(copies, [`assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`]);
+    const copy = new Database(join(directory, "backups", copies[0] as string), { readonly: true, nativeBinding: loadAddon() as unknown as string });
+    assert.is(copy.pragma("user_version", { simple: true }), schemaVersion());
+    assert.is(copy.pragma("integrity_check", { simple: true }), "ok");
+    assert.equal(copy.prepare("SELECT content FROM templates").pluck().all(), ["version: 1"]);
+    copy.close();
+    assert.throws(() => openDatabase(directory, NOW), (error: Error) => error instanceof NewerDatabaseError);
+  });
+});
+
+test("a migration that fails leaves the database as it was, with its copy beside it", () => {
+  inDirectory((directory) => {
+    openDatabase(directory, NOW).close();
+    const steps = [...migrations(), { version: schemaVersion() + 1, name: "broken.sql", sql: "CREATE TABLE half (id INTEGER) STRICT; CREATE TABLE broken (id NOTYPE) STRICT" }];
+    assert.throws(() => openDatabase(directory, NOW, steps), /unknown datatype/);
+    const db = openDatabase(directory, NOW);
+    assert.is(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").pluck().get(), 0);
+    db.close();
+    assert.is(readdirSync(join(directory, "backups")).length, 1);
+  });
 });
 
 test("one process per data directory", () => {
