@@ -76,15 +76,12 @@ type State = { operationId: string | null; facts: RequestFacts | null; organizat
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
 export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
   const routers = new Map<string, Router>();
-  const methodsByPath = new Map<string, Set<Method>>();
   for (const operation of [...house.operations].sort((a, b) => compareRoutes(a.path, b.path))) {
     const first = operation.path.split("/")[1] ?? "";
     const router = routers.get(first) ?? new Router({ strict: true, sensitive: true });
     routers.set(first, router);
-    const path = routerPath(operation.path);
     const verb = operation.method.toLowerCase() as Lowercase<Method>;
-    router[verb](path, (ctx: Koa.Context & { params: Record<string, string> }) => serve(house, operation, ctx));
-    methodsByPath.set(path, (methodsByPath.get(path) ?? new Set()).add(operation.method));
+    router[verb](routerPath(operation.path), (ctx: Koa.Context & { params: Record<string, string> }) => serve(house, operation, ctx));
   }
 
   return async function operations(ctx, next) {
