@@ -29,6 +29,12 @@ export const PERMISSIONS = {
   "attestation:write": { roles: writers, outsiders: false },
   "policy:read": { roles: everyone, outsiders: true },
   "policy:write": { roles: writers, outsiders: false },
+  "environment:read": { roles: everyone, outsiders: true },
+  // A snapshotter creates environments on the fly, and may so change one by putting it again (semantics 1.4).
+  "environment:create": { roles: ["admin", "member", "snapshotter"], outsiders: false },
+  "environment:write": { roles: writers, outsiders: false },
+  "environment:report": { roles: ["admin", "member", "snapshotter"], outsiders: false },
+  "allowlist:write": { roles: writers, outsiders: false },
   "tag:write": { roles: writers, outsiders: false },
 } as const satisfies Record<string, Grant>;
 

@@ -5,12 +5,14 @@ import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { flowStore } from "./flows.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
 import { repoStore } from "./repos.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
+import { snapshotStore } from "./snapshots.ts";
 import { subjectStore } from "./subjects.ts";
 import { templateStore } from "./templates.ts";
 import { trailStore } from "./trails.ts";
@@ -39,5 +41,7 @@ export function openStore(db: Db, sources: Sources) {
     subjects: subjectStore({ artifacts, attestations, flows }),
     audit: auditStore(db, sources),
     policies: policyStore(db, sources),
+    environments: environmentStore(db, sources),
+    snapshots: snapshotStore(db),
   };
 }

@@ -108,14 +108,33 @@ const OWN_FAILURE = {
  * the file, each for every flow, all applicable flows counting. Never throws.
  */
 export function evaluatePolicy(policy: PolicyDocument, subject: Subject): PolicyVerdict {
-  const ordered: Rule[] = [
-    { type: "provenance", rule: policy.provenance },
-    { type: "trail-compliance", rule: policy.trailCompliance },
-    ...policy.attestations.map((rule) => ({ type: "attestation" as const, rule })),
-  ];
   const pairs = subject.flows.length === 0 ? [null] : subject.flows;
-  const rules = ordered.map((rule) => judge(rule, pairs, subject));
+  const definitions = ruleDefinitions(policy);
+  const rules = rulesOf(policy).map((rule, place) => judge(rule, definitions[place] as RuleDefinition, pairs, subject));
   return { status: rules.some(({ satisfied }) => satisfied === false) ? "NON-COMPLIANT" : "COMPLIANT", rules };
+}
+
+/** The rules of a policy in the order of their evaluation; boolean ones stand there also when they require nothing. */
+const rulesOf = (policy: PolicyDocument): Rule[] => [
+  { type: "provenance", rule: policy.provenance },
+  { type: "trail-compliance", rule: policy.trailCompliance },
+  ...policy.attestations.map((rule) => ({ type: "attestation" as const, rule })),
+];
+
+const definitionsOf = new WeakMap<PolicyDocument, readonly RuleDefinition[]>();
+
+/** How the rules of a policy are shown in evaluations, in their order. Made once for each document. */
+export function ruleDefinitions(policy: PolicyDocument): readonly RuleDefinition[] {
+  let definitions = definitionsOf.get(policy);
+  if (!definitions) {
+    definitions = rulesOf(policy).map((rule) =>
+      rule.type === "attestation"
+        ? { type: rule.type, definition: attestationDefinition(rule.rule) }
+        : { type: rule.type, definition: booleanDefinition(rule.rule) },
+    );
+    definitionsOf.set(policy, definitions);
+  }
+  return definitions;
 }
 
 /** Rule verdicts in the form of `rule_evaluations`, without what clients have no use for. */
@@ -128,15 +147,12 @@ export function presentRuleVerdicts(rules: readonly RuleVerdict[]): RuleEvaluati
   }));
 }
 
-function judge(rule: Rule, pairs: readonly (FlowFacts | null)[], subject: Subject): RuleVerdict {
+function judge(rule: Rule, definition: RuleDefinition, pairs: readonly (FlowFacts | null)[], subject: Subject): RuleVerdict {
   const resolutions = pairs.map((pair) => resolve(rule, pair, subject));
   const applicable = resolutions.filter(({ type }) => type !== "rule_not_applicable");
   const ignored = applicable.length === 0;
   return {
-    rule:
-      rule.type === "attestation"
-        ? { type: rule.type, definition: attestationDefinition(rule.rule) }
-        : { type: rule.type, definition: booleanDefinition(rule.rule) },
+    rule: definition,
     satisfied: ignored ? null : applicable.every(({ type }) => type === "rule_satisfied"),
     ignored,
     resolutions,

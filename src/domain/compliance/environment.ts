@@ -1,0 +1,151 @@
+/**
+ * An artifact in an environment: it must satisfy every attached policy, unless it is on the allowlist (semantics 5.4 to 5.7).
+ * Facts in, verdict and reasons out, both in the form in which an evaluation is kept: a kept evaluation can be judged again
+ * from its own facts, and gives the same (`replay`).
+ */
+import type { PolicyDocument } from "../policy/ast.ts";
+import { evaluatePolicy, ruleDefinitions } from "../policy/evaluate.ts";
+import type { AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, Subject } from "../policy/evaluate.ts";
+import { reasons } from "../policy/reasons.ts";
+import type { State } from "./artifact.ts";
+
+/** What is kept of the most recent record of an artifact in one flow. Ids are keys of rows; names are those of that moment. */
+export type FlowRecord = {
+  flow_id: number;
+  flow: string;
+  tags: Readonly<Record<string, string>>;
+  /** null for a record made without a trail. */
+  trail_id: number | null;
+  trail: string | null;
+  artifact_id: number;
+  reference_name: string | null;
+  filename: string;
+  git_commit: string;
+  commit_url: string;
+  /** Author time of the commit in epoch seconds, null when it was not told. */
+  committed_at: number | null;
+  state: State;
+  /** Why the artifact is not compliant in this flow. */
+  reasons: readonly string[];
+  candidates: readonly AttestationCandidate[];
+  /** The deployment with which the artifact started here; null when it had no provenance in this flow then. */
+  deployment_id: number | null;
+};
+
+/** `flows` in the order of the first reports: the build flow comes first. None: no provenance. */
+export type Facts = { flows: readonly FlowRecord[] };
+
+/** A policy version that is in force. */
+export type AppliedPolicy = { policyName: string; versionId: number; version: number; document: PolicyDocument };
+
+/** A resolution without what the facts tell: `flow` is its place in them, null for no provenance. */
+type KeptResolution = { type: ResolutionType; flow: number | null; attestations?: readonly string[]; error?: string };
+type KeptRule = { satisfied: boolean | null; resolutions: readonly KeptResolution[] };
+/** The verdict of one policy version as it is kept; rules in the order of the policy. */
+export type KeptVerdict = {
+  policy: string;
+  version_id: number;
+  version: number;
+  status: "COMPLIANT" | "NON-COMPLIANT";
+  rules: readonly KeptRule[];
+};
+
+export type Judgement = {
+  /** null: no policy was applied, which is unknown (semantics 5.7). */
+  compliant: boolean | null;
+  verdicts: KeptVerdict[];
+  /** Why the policies are not satisfied, also when the allowlist makes up for it. */
+  reasons: string[];
+};
+
+/** Judges an artifact that runs as `name`. Without policies the verdict is unknown, allowlisted or not. */
+export function judgeInEnvironment(
+  policies: readonly AppliedPolicy[],
+  artifact: { fingerprint: string; name: string },
+  facts: Facts,
+  allowlisted: boolean,
+): Judgement {
+  const subject = subjectOf(artifact, facts);
+  const verdicts: KeptVerdict[] = [];
+  const why: string[] = [];
+  for (const { policyName, versionId, version, document } of policies) {
+    const verdict = evaluatePolicy(document, subject);
+    verdicts.push({ policy: policyName, version_id: versionId, version, status: verdict.status, rules: verdict.rules.map(kept) });
+    why.push(...reasons(verdict, policyName));
+  }
+  const satisfied = verdicts.every(({ status }) => status === "COMPLIANT");
+  return { compliant: verdicts.length === 0 ? null : satisfied || allowlisted, verdicts, reasons: why };
+}
+
+/** What a policy is evaluated on. */
+export const subjectOf = ({ fingerprint, name }: { fingerprint: string; name: string }, facts: Facts): Subject => ({
+  fingerprint,
+  artifactName: name,
+  flows: facts.flows.map((flow) => ({
+    flowName: flow.flow,
+    flowTags: flow.tags,
+    artifactName: flow.filename,
+    trail: flow.trail === null ? null : { name: flow.trail, artifactState: flow.state, candidates: flow.candidates },
+  })),
+});
+
+function kept({ satisfied, resolutions }: PolicyVerdict["rules"][number]): KeptRule {
+  return {
+    satisfied,
+    resolutions: resolutions.map(({ type, context, attestationIds }, place): KeptResolution => ({
+      type,
+      flow: context.flow_name === null ? null : place,
+      ...(attestationIds.length === 0 ? {} : { attestations: attestationIds }),
+      ...(context.evaluation_error === undefined ? {} : { error: context.evaluation_error }),
+    })),
+  };
+}
+
+/** A kept verdict with everything that the facts and the policy version tell about it. */
+export function unfold(verdict: KeptVerdict, document: PolicyDocument, facts: Facts): PolicyVerdict {
+  const definitions = ruleDefinitions(document);
+  return {
+    status: verdict.status,
+    rules: verdict.rules.map(({ satisfied, resolutions }, place) => {
+      const rule = definitions[place];
+      if (!rule) throw new Error(`version ${verdict.version} of policy '${verdict.policy}' has no rule ${place + 1}`);
+      const control = rule.type === "attestation" ? rule.definition.for_control : null;
+      return {
+        rule,
+        satisfied,
+        ignored: satisfied === null,
+        resolutions: resolutions.map(({ type, flow: at, attestations = [], error }): Resolution => {
+          const flow = at === null ? null : (facts.flows[at] ?? null);
+          return {
+            type,
+            context: {
+              flow_name: flow?.flow ?? null,
+              trail_name: flow?.trail ?? null,
+              artifact_status: rule.type === "trail-compliance" && flow?.trail != null ? flow.state : null,
+              ...(control === null ? {} : { for_control: control }),
+              ...(error === undefined ? {} : { evaluation_error: error }),
+            },
+            attestationIds: attestations,
+          };
+        }),
+      };
+    }),
+  };
+}
+
+/**
+ * What an artifact's provenance consists of, as a text to compare: its records, their trails and the attestations there that
+ * a policy may look at. A change of it without a change of the verdict is `updated-provenance` (semantics 6.4).
+ */
+export const provenanceOf = ({ flows }: Facts): string =>
+  JSON.stringify(flows.map(({ flow_id, trail_id, artifact_id, candidates }) => [flow_id, trail_id, artifact_id, candidates.map(({ attestationId }) => attestationId)]));
+
+/** The verdict on everything that runs: false when one artifact is not compliant, unknown without policies (semantics 6.5). */
+export const environmentState = (running: readonly (boolean | null)[], policies: number): boolean | null =>
+  policies === 0 ? null : running.every((compliant) => compliant === true);
+
+/** The state of a logical environment: false before unknown before true, unknown without members (semantics 6.3). */
+export function logicalState(members: readonly (boolean | null)[]): boolean | null {
+  if (members.includes(false)) return false;
+  return members.length === 0 || members.includes(null) ? null : true;
+}
