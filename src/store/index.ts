@@ -8,8 +8,10 @@ import type { Db, Sources } from "./database.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { flowStore } from "./flows.ts";
+import { jobStore } from "./jobs.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
+import { reevaluationStore } from "./reevaluation.ts";
 import { repoStore } from "./repos.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
 import { snapshotStore } from "./snapshots.ts";
@@ -25,6 +27,7 @@ export function openStore(db: Db, sources: Sources) {
   const flows = flowStore(db, sources);
   const artifacts = artifactStore(db, sources);
   const attestations = attestationStore(db, sources);
+  const jobs = jobStore(db, sources);
   return {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -43,5 +46,7 @@ export function openStore(db: Db, sources: Sources) {
     policies: policyStore(db, sources),
     environments: environmentStore(db, sources),
     snapshots: snapshotStore(db),
+    jobs,
+    reevaluation: reevaluationStore(db, { jobs }),
   };
 }
