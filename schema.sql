@@ -540,4 +540,4 @@ CREATE TABLE jobs (
   attempts     INTEGER NOT NULL DEFAULT 0,
   last_error   TEXT
 ) STRICT;
-CREATE INDEX jobs_by_due ON jobs (due_at);
+CREATE INDEX jobs_by_due ON jobs (kind, due_at);
