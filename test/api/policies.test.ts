@@ -524,7 +524,7 @@ test("a new version asks for the active environments that use the policy, and no
 
     await send(200, { name: "p" }, V1);
     const { publicId, name } = own.db.prepare("SELECT public_id AS publicId, name FROM users").get() as { publicId: string; name: string };
-    const asked = [prod, staging].map((id) => ({ environment_id: id, cause: "policy_version", user_id: publicId, user_name: name }));
+    const asked = [prod, staging].map((id) => ({ environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: publicId, user_name: name }));
     assert.equal(jobs(), asked);
     assert.equal([prod, staging, ...untouched].map((id) => revision(own, id)), [1, 1, 0, 0, 0]);
 

@@ -189,7 +189,7 @@ test("a job that an earlier process had begun when it died is done after the sta
       const organization = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
       const insert = "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)";
       const environment = Number(db.prepare(insert).run(organization).lastInsertRowid);
-      store.jobs.add("reevaluate", { environment_id: environment, cause: "policy_version", user_id: "u", user_name: "u" });
+      store.jobs.add("reevaluate", { environment_id: environment, snapshot_count: 0, cause: "policy_version", user_id: "u", user_name: "u" });
       assert.is(store.jobs.lease("reevaluate", Date.now() / 1000, 86_400, 1).length, 1);
     });
     const server = start(["serve", "--data", data, ...LISTEN]);

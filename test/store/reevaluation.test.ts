@@ -33,7 +33,7 @@ test("a new version asks for every active environment that uses the policy, once
   const jobs = store.reevaluation.policyVersion(policyId, { publicId: "u-1", shownName: "Ann" });
   assert.equal(
     jobs.map((id) => store.jobs.get(id)).map((job) => [job?.kind, job?.attempts, JSON.parse(job?.payload_json ?? "null")]),
-    [prod, staging].map((id) => ["reevaluate", 0, { environment_id: id, cause: "policy_version", user_id: "u-1", user_name: "Ann" }]),
+    [prod, staging].map((id) => ["reevaluate", 0, { environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: "u-1", user_name: "Ann" }]),
   );
   assert.equal(revisions(), [["prod", 8], ["dev", 7], ["theirs", 7], ["old", 7], ["staging", 8]]);
 });
