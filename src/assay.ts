@@ -26,6 +26,10 @@ import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { probes } from "./http/probes.ts";
+import { jobHandlers } from "./jobs/handlers.ts";
+import { reevaluate } from "./jobs/reevaluate.ts";
+import { createRunner } from "./jobs/runner.ts";
+import type { Runner, Timer } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger } from "./log.ts";
 import type { Db, Sources } from "./store/database.ts";
@@ -47,6 +51,22 @@ export function newPublicId(): string {
 export const newSecret = (): string => randomBytes(32).toString("base64url");
 
 export const systemSources: Sources = { now: () => Date.now() / 1000, newId: newPublicId };
+
+/** Does not keep a process alive. */
+export const systemTimer: Timer = (seconds, ring) => {
+  const timeout = setTimeout(ring, seconds * 1000).unref();
+  return () => clearTimeout(timeout);
+};
+
+/** The writer, and the runner of the jobs that writes ask for, which every commit that added one wakes. */
+export function createWriting(parts: { db: Db; store: Store; now(): number; timer: Timer; logger: Logger }): { writer: Writer; runner: Runner } {
+  const { db, store, ...rest } = parts;
+  const writer: Writer = new Writer(db, () => {
+    if (store.jobs.wereAdded()) runner.wake();
+  });
+  const runner = createRunner({ ...rest, store, writer, handlers: jobHandlers({ reevaluate }) });
+  return { writer, runner };
+}
 
 export type Parts = {
   db: Db;

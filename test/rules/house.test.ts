@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   workers: ["domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
+  jobs: ["store", "vault", "workers", "domain", "errors.ts", "log.ts"],
   ui: ["http", "store", "domain", "errors.ts", "assets.ts"],
   cli: ["*"],
   "assay.ts": ["*"],
