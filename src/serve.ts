@@ -4,7 +4,7 @@
  * write that was promised.
  */
 import type { RequestListener } from "node:http";
-import { createApp, createWriting, listen, newPublicId, prepareDirectory, startEvidenceWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
+import { createApp, createRecordingPool, createWriting, listen, newPublicId, prepareDirectory, startEvidenceWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
@@ -90,7 +90,9 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       }
     });
     const store = openStore(db, systemSources);
-    const { writer, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger });
+    const pool = createRecordingPool(directory);
+    closers.push(() => pool.close());
+    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer.run(() => store.jobs.releaseAll());
     if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
@@ -122,7 +124,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const port = Number(new URL(url).port || 80);
     const baseUrl = options.derivesBaseUrl ? defaultBaseUrl({ host: config.listen.host, port }) : config.baseUrl;
     const app = createApp({
-      db, store, writer, logger, baseUrl,
+      db, store, writer, recorder, runner, logger, baseUrl,
       sources: systemSources,
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       limits: {

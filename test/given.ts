@@ -44,9 +44,9 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
-  const { writer, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined });
+  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null });
   const app = createApp({
-    db, store, writer, sources, logger,
+    db, store, writer, recorder, runner, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",

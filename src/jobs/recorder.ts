@@ -6,8 +6,10 @@ import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { notFound, unavailable } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
+import type { EnvironmentRow } from "../store/environments.ts";
 import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/recording.ts";
+import type { ReevaluatePayload } from "../store/reevaluation.ts";
 import type { Writer } from "../store/writer.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { RecordingOrder, RecordingResult } from "../workers/recording-worker.ts";
@@ -22,7 +24,7 @@ const MOST_WAITING = 16;
 const DEADLINE = 300_000;
 
 export type RecordingPool = Pool<RecordingOrder, RecordingResult>;
-export type Reevaluation = { environmentId: number; cause: Exclude<Cause, "report">; actor: Actor };
+export type Recorder = ReturnType<typeof createRecorder>;
 
 /** @param pool null where there is no thread, as over a database in memory: then everything is done in the main thread. */
 export function createRecorder({ store, writer, now, pool }: { store: Store; writer: Writer; now(): number; pool: RecordingPool | null }) {
@@ -62,15 +64,22 @@ export function createRecorder({ store, writer, now, pool }: { store: Store; wri
       return index;
     },
 
-    /** Looks at the latest snapshot of an environment again; nothing happens when it is archived or has none. */
-    async reevaluate({ environmentId, cause, actor }: Reevaluation): Promise<void> {
+    /**
+     * Looks at the latest snapshot of an environment again. Nothing happens when it is archived, has none, or when somebody
+     * else did it since it was asked for: doing it twice is as good as once.
+     */
+    async reevaluate({ environment_id: environmentId, snapshot_count, cause, user_id, user_name }: ReevaluatePayload): Promise<void> {
+      const actor: Actor = { publicId: user_id, shownName: user_name };
+      const isDone = (environment: EnvironmentRow): boolean =>
+        environment.archived_at !== null ||
+        (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
       if (pool && store.snapshots.size(environmentId) > HEAVY) {
-        await inTurn(() => record(pool, { environmentId, cause, artifacts: null, actor, entry: null }));
+        if (!isDone(store.environments.get(environmentId))) await inTurn(() => record(pool, { environmentId, cause, artifacts: null, actor, entry: null }));
         return;
       }
       await writer.run(() => {
         const environment = store.environments.get(environmentId);
-        if (environment.archived_at === null) store.recording.record(environment, cause, null, actor);
+        if (!isDone(environment)) store.recording.record(environment, cause, null, actor);
       });
     },
   };

@@ -3,6 +3,7 @@
  * finds out by itself what changed, so that asking twice costs time and nothing else.
  */
 import type { Db } from "./database.ts";
+import type { EnvironmentRow } from "./environments.ts";
 import type { jobStore } from "./jobs.ts";
 import type { Actor } from "./recording.ts";
 import type { stalenessStore } from "./staleness.ts";
@@ -10,6 +11,8 @@ import type { stalenessStore } from "./staleness.ts";
 /** Payload of the jobs of kind `reevaluate`: which environment, and what its snapshot tells of its cause. */
 export type ReevaluatePayload = {
   environment_id: number;
+  /** Number of its snapshots when this was asked for. */
+  snapshot_count: number;
   cause: "policy_version" | "policies" | "allowlist";
   /** Public id of who changed the policy, what is attached, or the allowlist. */
   user_id: string;
@@ -20,13 +23,13 @@ export type ReevaluatePayload = {
 export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof stalenessStore> };
 
 export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts) {
-  const using = db.prepare<[number], { id: number }>(
-    `SELECT environment.id FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
+  const using = db.prepare<[number], { id: number; snapshot_count: number }>(
+    `SELECT environment.id, environment.snapshot_count FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
      WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY attachment.environment_id`,
   );
   /** Adds the job. @returns its id. */
-  function ask(environmentId: number, cause: ReevaluatePayload["cause"], by: Actor): number {
-    const payload: ReevaluatePayload = { environment_id: environmentId, cause, user_id: by.publicId, user_name: by.shownName };
+  function ask({ id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">, cause: ReevaluatePayload["cause"], by: Actor): number {
+    const payload: ReevaluatePayload = { environment_id: id, snapshot_count, cause, user_id: by.publicId, user_name: by.shownName };
     return jobs.add("reevaluate", payload);
   }
 
@@ -38,9 +41,9 @@ export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts
      * @returns the ids of the jobs.
      */
     policyVersion(policyId: number, by: Actor): number[] {
-      return using.all(policyId).map(({ id }) => {
-        staleness.policiesChanged(id);
-        return ask(id, "policy_version", by);
+      return using.all(policyId).map((environment) => {
+        staleness.policiesChanged(environment.id);
+        return ask(environment, "policy_version", by);
       });
     },
   };
