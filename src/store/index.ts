@@ -7,6 +7,7 @@ import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
+import { explanationStore } from "./explanations.ts";
 import { factStore } from "./facts.ts";
 import { flowStore } from "./flows.ts";
 import { jobStore } from "./jobs.ts";
@@ -35,6 +36,7 @@ export function openStore(db: Db, sources: Sources) {
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources);
   const jobs = jobStore(db, sources);
+  const snapshots = snapshotStore(db);
   return {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -53,7 +55,8 @@ export function openStore(db: Db, sources: Sources) {
     audit: auditStore(db, sources),
     policies,
     environments,
-    snapshots: snapshotStore(db),
+    snapshots,
+    explanations: explanationStore(db, { environments, policies, snapshots }),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
     reevaluation: reevaluationStore(db, { jobs, staleness }),
