@@ -89,7 +89,8 @@ function body(explanation: Explanation, fingerprint: string | null): string[] {
   const { artifacts, members } = explanation;
   const chosen = fingerprint === null ? artifacts : artifacts.filter(({ row }) => row.fingerprint === fingerprint);
   const inFull = chosen.filter((artifact) => fingerprint !== null || artifact.problems.length > 0 || (!artifact.exited && artifact.compliant === false));
-  const inShort = chosen.filter((artifact) => !inFull.includes(artifact));
+  const told = new Set(inFull);
+  const inShort = chosen.filter((artifact) => !told.has(artifact)).sort((a, b) => Number(a.exited) - Number(b.exited));
   return [
     ...inFull.flatMap((artifact) => ["", ...full(artifact)]),
     ...(inShort.length === 0 ? [] : ["", ...inShort.map(short)]),

@@ -13,7 +13,7 @@ import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { withData } from "./data.ts";
 import { explanationJson } from "./explain-json.ts";
 import { explanationText } from "./explain-text.ts";
-import { commandFailure, EXIT, reportProblems } from "./frame.ts";
+import { commandFailure, EXIT, oneLine, reportProblems } from "./frame.ts";
 import type { Command } from "./frame.ts";
 
 /** What an explanation is about: a snapshot, and one fingerprint of it unless `fingerprint` is null. */
@@ -65,7 +65,7 @@ export const explain: Command = {
     );
     io.stdout(text);
     if (damage.length === 0) return EXIT.done;
-    reportProblems(io, [...damage.slice(0, MOST_PROBLEMS), `${damage.length} ${damage.length === 1 ? "problem" : "problems"} found: do not rely on this snapshot before the cause is known`], json);
+    reportProblems(io, [...damage.slice(0, MOST_PROBLEMS).map(oneLine), `${damage.length} ${damage.length === 1 ? "problem" : "problems"} found: do not rely on this snapshot before the cause is known`], json);
     return EXIT.damaged;
   },
 };

@@ -23,7 +23,7 @@ export function world() {
   const policy = (name: string, yaml: string): number =>
     store.policies.put(organizationId, { name, description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "first" } }).policy.id;
   return {
-    ...house, environment, prod, flow, policy,
+    ...house, environment, prod, flow, otherFlow: house.flow, policy,
     attach(environmentId: number, policyId: number): void {
       db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)").run(environmentId, policyId, policyId);
       store.staleness.policiesChanged(environmentId);
