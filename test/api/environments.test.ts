@@ -215,10 +215,11 @@ test("a list with a member that cannot be one is refused as a whole, on PUT and 
   const nested = (name: string) => `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`;
   const cases: [string[], string][] = [
     [["a", "nobody"], unknown("nobody")],
-    [["gone"], unknown("gone")],
+    [["gone"], `${archived(at, "gone").message} [input: gone]`],
     [[suffixed], `${archived(at, suffixed).message} [input: ${suffixed}]`],
     [["a", "other"], nested("other")],
     [["all"], nested("all")],
+    [["a\nb"], unknown("a\\u000ab")],
     [["x", "other", "x", "y z"], `${unknown("x")}; ${nested("other")}; ${unknown("y z")}`],
     [Array.from({ length: 25 }, (_, n) => `n${n}`), Array.from({ length: 20 }, (_, n) => unknown(`n${n}`)).join("; ")],
   ];
