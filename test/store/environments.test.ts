@@ -156,7 +156,6 @@ test("a view has its lists as JSON, in order, names with quotes and all", () => 
     ["b", {}, [], null],
   ]);
   assert.equal(store.environmentLists.view(all), views[1]);
-  assert.equal(environments.tags(a.id), { k: "\"v\"\n", n: "1" });
 });
 
 test("environments of another organization are in no list and no count", () => {
