@@ -84,7 +84,7 @@ function report<I extends TSchema>({ id, type, component, summary, item, normali
       201: { description: "Recorded as a new snapshot", schema: Ok },
       404: { description: "No such environment", schema: Message },
     },
-    example: { params: { org: "acme", env_name: "production" }, body: { artifacts: [example] } },
+    example: { params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` }, body: { artifacts: [example] } },
     async prepare(context, { params, body }) {
       const items = (body as { artifacts: Static<I>[] }).artifacts;
       refuseRepetition(items as Item[]);
