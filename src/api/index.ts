@@ -1,5 +1,6 @@
 /** All operations of the API: everything that the files of this folder export as an operation. */
 import type { AssayOperation } from "./kit.ts";
+import * as allowlists from "./allowlists.ts";
 import * as artifacts from "./artifacts.ts";
 import * as asserts from "./asserts.ts";
 import * as genericAttestations from "./attestations/generic.ts";
@@ -10,6 +11,7 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as deployments from "./deployments.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
@@ -24,8 +26,8 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
+  allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
+  snykAttestations, sonarAttestations, deployments, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

@@ -1,10 +1,12 @@
 /** All stores over one connection. Each prepares its statements once. */
+import { allowlistStore } from "./allowlists.ts";
 import { apiKeyStore } from "./api-keys.ts";
 import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { deploymentStore } from "./deployments.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { flowStore } from "./flows.ts";
@@ -43,5 +45,7 @@ export function openStore(db: Db, sources: Sources) {
     policies: policyStore(db, sources),
     environments: environmentStore(db, sources),
     snapshots: snapshotStore(db),
+    allowlists: allowlistStore(db, sources),
+    deployments: deploymentStore(db),
   };
 }
