@@ -71,7 +71,7 @@ const DeploymentFrequencyResponse = named(
     end_ts: Type.Number({ description: "The present, epoch seconds" }),
     total: Type.Integer(),
     median_per_day: Type.Number({ description: "Days without a deployment count as 0" }),
-    daily: Type.Array(Closed({ date: Type.String({ format: "date", description: "A day in UTC" }), count: Type.Integer() }), { description: "Every day, the oldest first" }),
+    daily: Type.Array(Closed({ date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }), count: Type.Integer() }), { description: "Every day, the oldest first" }),
   }),
 );
 
