@@ -3,7 +3,7 @@
  * entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
  */
 import type { Db, Sources } from "./database.ts";
-import { OPEN } from "./snapshots.ts";
+import type { stalenessStore } from "./staleness.ts";
 
 export type AllowlistRow = {
   id: number;
@@ -26,18 +26,13 @@ const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_n
   .map((name) => `a.${name}`)
   .join(", ");
 
-export function allowlistStore(db: Db, { now, newId }: Sources) {
+export function allowlistStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof stalenessStore>) {
   const insert = db.prepare(
     `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
+  // Also where it does not run: a snapshot with which it starts may be in the making, on facts without this entry.
   const moveRevision = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
-  const markRunning = db.prepare<{ organization: number; environment: number; fingerprint: string }>(
-    `INSERT INTO stale_artifacts (environment_id, fingerprint) SELECT @environment, @fingerprint
-     WHERE EXISTS (SELECT 1 FROM snapshot_artifacts WHERE organization_id = @organization AND fingerprint = @fingerprint
-                   AND environment_id = @environment AND last_index = ${OPEN} AND now > 0)
-     ON CONFLICT DO UPDATE SET checked = 0`,
-  );
   const latest = db.prepare<[number, string], AllowlistRow>(
     `SELECT ${COLUMNS} FROM allowlist_entries a WHERE a.environment_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`,
   );
@@ -54,7 +49,7 @@ export function allowlistStore(db: Db, { now, newId }: Sources) {
         id, environment.organization_id, environment.id, entry.fingerprint, entry.artifact_name, entry.description, entry.user_id, entry.user_name, now(),
       );
       moveRevision.run(environment.id);
-      markRunning.run({ organization: environment.organization_id, environment: environment.id, fingerprint: entry.fingerprint });
+      staleness.allowlistChanged(environment.id, entry.fingerprint);
       return id;
     },
     /** The entry that counts for a fingerprint, null when the environment does not accept it. */

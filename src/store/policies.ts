@@ -83,7 +83,7 @@ export function policyStore(db: Db, { now, newId }: Sources) {
   const attached = db.prepare<[number], PolicyInForce>(
     `SELECT p.name AS policy_name, v.id AS version_id, v.version FROM environment_policies ep
        JOIN policies p ON p.id = ep.policy_id JOIN policy_versions v ON v.policy_id = ep.policy_id
-     WHERE ep.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id) ORDER BY ep.position`,
+     WHERE ep.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id) ORDER BY ep.position, ep.policy_id`,
   );
   const versionById = db.prepare<[number], PolicyVersionRow>(`SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE id = ?`);
   const insertVersion = db.prepare(
