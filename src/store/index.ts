@@ -7,6 +7,7 @@ import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { deploymentStore } from "./deployments.ts";
+import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { factStore } from "./facts.ts";
@@ -52,6 +53,7 @@ export function openStore(db: Db, sources: Sources) {
     audit: auditStore(db, sources),
     policies,
     environments,
+    environmentLists: environmentListStore(db),
     snapshots: snapshotStore(db),
     allowlists: allowlistStore(db, sources, staleness),
     deployments: deploymentStore(db),
