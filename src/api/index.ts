@@ -10,12 +10,14 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as envDiff from "./env-diff.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
+import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
 import * as users from "./users.ts";
@@ -25,7 +27,7 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
+  snykAttestations, sonarAttestations, envDiff, flows, meta, organizations, policies, removed, schemas, snapshots, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>
