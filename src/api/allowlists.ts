@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import { badRequest } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import { Closed, Message, named } from "../http/schema.ts";
+import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { artifactAllowed } from "./recording.ts";
@@ -39,10 +40,7 @@ export const allowArtifact = operation({
     "From now on the environment accepts the fingerprint, with or without provenance and whatever its policies say. Allowing it once more adds an entry with another reason. Answers what was sent.",
   permission: "allowlist:write",
   audit: "artifact.allowed",
-  params: Closed({
-    org: Type.String({ description: "Name of the organization" }),
-    env_name: Type.String({ description: "Name of a physical environment; an earlier name works until another environment takes it" }),
-  }),
+  params: EnvironmentPath,
   query: NoQuery,
   body: json(AllowlistPutInput),
   responses: {
@@ -60,7 +58,7 @@ export const allowArtifact = operation({
   handle(context, { params, body }) {
     const { store, organization, caller, note } = context;
     const environment = store.environments.requireWritable(organization, params.env_name);
-    if (environment.type === "logical") throw badRequest(`Environment '${environment.name}' is logical: allow the artifact in its members`);
+    if (environment.type === "logical") throw badRequest(`Environment '${params.env_name}' in organization '${organization.name}' is logical: artifacts are allowed in the environments that it includes`);
     const allowlist_id = store.allowlists.allow(environment, {
       fingerprint: body.artifact_fingerprint,
       artifact_name: body.artifact_name,

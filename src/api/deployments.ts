@@ -1,21 +1,19 @@
 /** Deployments: an artifact with provenance started in an environment (semantics 6.10). Read-only; snapshots make them. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { dayOf, frequencyOf, DAY } from "../domain/frequency.ts";
+import { DAY, dayOf, frequencyOf } from "../domain/frequency.ts";
+import { compareUrl } from "../domain/urls.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../http/schema.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
+import type { EnvironmentRow } from "../store/environments.ts";
+import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages } from "./paging.ts";
 import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "./windows.ts";
-
-const EnvironmentPath = Closed({
-  org: Type.String({ description: "Name of the organization" }),
-  env_name: Type.String({ description: "Name of the environment; an earlier name works until another environment takes it" }),
-});
 
 const Href = Closed({ href: Type.String() });
 const Place = Closed({ self: Href, html: Href });
@@ -117,9 +115,20 @@ function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | 
     snapshot_index: row.previous_snapshot_index,
     deployed_at: row.previous_deployed_at,
     compliant: flag(row.previous_compliant),
-    diff_url: null,
+    diff_url: diffUrl(row),
   };
 }
+
+function diffUrl({ git_commit, commit_url, repo_url, previous_commit, previous_commit_url, previous_repo_url }: DeploymentRow): string | null {
+  if (git_commit === null || previous_commit === null) return null;
+  return compareUrl(
+    { sha: previous_commit, commitUrl: previous_commit_url ?? "", repoUrl: previous_repo_url },
+    { sha: git_commit, commitUrl: commit_url ?? "", repoUrl: repo_url },
+  );
+}
+
+/** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
+const placesOf = ({ store }: Context, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const PAGES = pages({ perPage: 15, most: 50, least: 0 });
@@ -149,7 +158,7 @@ export const listDeployments = operation({
     const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
     const filter = {
       organizationId: organization.id,
-      environmentIds: query.env_name ? (environment ? store.deployments.placesOf(environment) : []) : null,
+      environmentIds: query.env_name ? (environment ? placesOf(context, environment) : []) : null,
       repoIds: query.repo_name ? store.repos.named(organization.id, query.repo_name).map(({ id }) => id) : null,
       ...epochWindow(query, context.now()),
     };
@@ -178,7 +187,7 @@ export const getDeployment = operation({
   handle(context, { params }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const row = store.deployments.latest(store.deployments.placesOf(environment), params.fingerprint);
+    const row = store.deployments.latest(placesOf(context, environment), params.fingerprint);
     if (!row) throw notFound(`Deployment '${params.fingerprint}' does not exist in organization '${organization.name}'`);
     return { status: 200, body: presentDeployment(context, row) };
   },
@@ -207,7 +216,7 @@ export const listEnvironmentDeployments = operation({
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
-    const environmentIds = store.deployments.placesOf(environment);
+    const environmentIds = placesOf(context, environment);
     const filter = { organizationId: organization.id, environmentIds, repoIds: null, ...textWindow(query, context.now()) };
     const { per_page: page_size, ...rest } = counts(store.deployments.count(filter), window.page, window.perPage);
     const deployments = store.deployments.list(filter, window).map((row) => presentDeployment(context, row));
@@ -232,14 +241,15 @@ export const getDeploymentFrequency = operation({
     404: { description: "No such environment or flow", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, query: { flow_id: "payments" } },
-  handle({ store, organization, now }, { params, query }) {
+  handle(context, { params, query }) {
+    const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const flow = query.flow_id ? (store.flows.withPublicId(organization.id, query.flow_id) ?? store.flows.find(organization.id, query.flow_id)) : null;
     if (query.flow_id && !flow) throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);
-    const to = now();
+    const to = context.now();
     const lastDay = dayOf(to);
     const from = (lastDay - WINDOW_DAYS + 1) * DAY;
-    const perDay = store.deployments.perDay(store.deployments.placesOf(environment), flow?.id ?? null, { from, to });
+    const perDay = store.deployments.perDay(placesOf(context, environment), flow?.id ?? null, { from, to });
     return {
       status: 200,
       body: { environment_name: environment.name, flow_id: query.flow_id || null, start_ts: from, end_ts: to, ...frequencyOf(perDay, lastDay, WINDOW_DAYS) },

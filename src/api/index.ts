@@ -12,6 +12,7 @@ import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
 import * as deployments from "./deployments.ts";
+import * as envDiff from "./env-diff.ts";
 import * as environmentPolicies from "./environment-policies.ts";
 import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
@@ -20,6 +21,7 @@ import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
+import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
 import * as users from "./users.ts";
@@ -29,8 +31,8 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, deployments, environmentPolicies, environments, flows, meta, organizations, policies, removed, schemas, tags, trails,
-  users,
+  snykAttestations, sonarAttestations, deployments, environmentPolicies, environments, envDiff, flows, meta, organizations, policies, removed, schemas,
+  snapshots, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

@@ -37,6 +37,7 @@ export type DeploymentRow = {
   previous_compliant: 0 | 1 | null;
   previous_commit: string | null;
   previous_commit_url: string | null;
+  previous_repo_url: string | null;
   previous_trail_name: string | null;
 };
 
@@ -55,11 +56,13 @@ const SHOWN = `SELECT d.id, e.name AS environment_name, d.snapshot_index, d.depl
     a.public_id AS artifact_public_id, a.git_commit, a.commit_url, a.created_at AS built_at,
     p.fingerprint AS previous_fingerprint, p.artifact_name AS previous_name, p.snapshot_index AS previous_snapshot_index,
     p.deployed_at AS previous_deployed_at, p.compliant AS previous_compliant,
-    pa.git_commit AS previous_commit, pa.commit_url AS previous_commit_url, pt.name AS previous_trail_name
+    pa.git_commit AS previous_commit, pa.commit_url AS previous_commit_url, coalesce(pr.url, pa.repo_url) AS previous_repo_url,
+    pt.name AS previous_trail_name
   FROM deployments d
     LEFT JOIN environments e ON e.id = d.environment_id LEFT JOIN flows f ON f.id = d.flow_id
     LEFT JOIN artifacts a ON a.id = d.artifact_id LEFT JOIN trails t ON t.id = a.trail_id LEFT JOIN repos r ON r.id = d.repo_id
-    LEFT JOIN deployments p ON p.id = d.replaced_id LEFT JOIN artifacts pa ON pa.id = p.artifact_id LEFT JOIN trails pt ON pt.id = pa.trail_id`;
+    LEFT JOIN deployments p ON p.id = d.replaced_id LEFT JOIN artifacts pa ON pa.id = p.artifact_id LEFT JOIN trails pt ON pt.id = pa.trail_id
+    LEFT JOIN repos pr ON pr.id = p.repo_id`;
 
 const IN_WINDOW = "d.deployed_at >= @from AND d.deployed_at <= @to";
 const NEWEST_FIRST = "ORDER BY d.deployed_at DESC, d.id DESC LIMIT @limit OFFSET @offset";
@@ -104,7 +107,6 @@ export function deploymentStore(db: Db) {
     `SELECT max((SELECT max(d.deployed_at) FROM deployments d WHERE d.environment_id = e.id AND d.flow_id = ?)) AS at
      FROM environments e WHERE e.organization_id = ?`,
   );
-  const members = db.prepare<[number], { member_id: number }>("SELECT member_id FROM environment_members WHERE logical_id = ?");
 
   /** The statements of a filter and their parameters. */
   function choose({ organizationId, environmentIds, repoIds, from, to }: DeploymentFilter) {
@@ -138,8 +140,5 @@ export function deploymentStore(db: Db) {
     },
     /** Epoch seconds of the latest deployment of a flow, null when it never was deployed. */
     latestOfFlow: (organizationId: number, flowId: number): number | null => latestOfFlow.get(flowId, organizationId)?.at ?? null,
-    /** The environments in which that one's deployments happen: itself, or the members of a logical one. */
-    placesOf: (environment: { id: number; type: string }): number[] =>
-      environment.type === "logical" ? members.all(environment.id).map(({ member_id }) => member_id) : [environment.id],
   };
 }
