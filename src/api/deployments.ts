@@ -1,7 +1,8 @@
 /** Deployments: an artifact with provenance started in an environment (semantics 6.10). Read-only; snapshots make them. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { DAY, dayOf, frequencyOf } from "../domain/frequency.ts";
+import { dayOf, frequencyOf } from "../domain/frequency.ts";
+import { DAY } from "../domain/time.ts";
 import { compareUrl } from "../domain/urls.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";

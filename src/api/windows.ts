@@ -1,7 +1,6 @@
 /** Windows of time in queries (operations, Filters and sorting). Both bounds are part of a window, in epoch seconds. */
 import { Type } from "typebox";
-import { DAY } from "../domain/frequency.ts";
-import { parseIsoTime } from "../domain/time.ts";
+import { DAY, parseIsoTime } from "../domain/time.ts";
 import { invalid } from "../errors.ts";
 
 export type TimeWindow = { from: number; to: number };

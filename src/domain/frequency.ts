@@ -1,7 +1,5 @@
 // How often something happens, in whole UTC days. A day is its number since 1970-01-01; times are epoch seconds.
-
-/** Seconds of a UTC day. */
-export const DAY = 86_400;
+import { DAY } from "./time.ts";
 
 export type Frequency = { total: number; median_per_day: number; daily: { date: string; count: number }[] };
 

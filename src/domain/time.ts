@@ -1,5 +1,8 @@
 // Time inside the domain is a number of epoch seconds with a fraction (semantics 1.9). Nothing here reads a clock.
 
+/** Seconds of a UTC day. */
+export const DAY = 86_400;
+
 /**
  * Epoch seconds as decimal text, for the times of an artifact, which the API writes as strings (wire-contract 1.7).
  * Never uses an exponent: clients parse the text as a plain decimal. `1700000000.25` -> "1700000000.25".
@@ -45,7 +48,7 @@ export function parseIsoTime(text: string, wholeDay = false): number | null {
   if (Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, plain.length) !== plain) return null;
   const offset = zoneOffset(zone);
   if (offset === null) return null;
-  if (wholeDay && text.length === ISO_DATE_LENGTH) return milliseconds / 1000 + 86_400 - 1e-6;
+  if (wholeDay && text.length === ISO_DATE_LENGTH) return milliseconds / 1000 + DAY - 1e-6;
   return milliseconds / 1000 + Number(`0.${fraction}`) - offset;
 }
 

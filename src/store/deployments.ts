@@ -4,7 +4,7 @@
  * Lists show the rows of ordinal 0, one for each start. A flow counts the rows of all ordinals: an artifact that it took over
  * from another flow is its deployment too.
  */
-import { DAY } from "../domain/frequency.ts";
+import { DAY } from "../domain/time.ts";
 import type { Db } from "./database.ts";
 
 /** A deployment as answers show it. Names are those of now. What comes from a row that is gone is null. */
