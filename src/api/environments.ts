@@ -4,8 +4,9 @@
  */
 import { Type } from "typebox";
 import { logicalState } from "../domain/compliance/environment.ts";
+import { excerpt } from "../domain/excerpt.ts";
 import { ENVIRONMENT_NAME } from "../domain/names.ts";
-import { badRequest, invalid } from "../errors.ts";
+import { AppError, badRequest, invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
 import type { EnvironmentView } from "../store/environment-lists.ts";
@@ -108,12 +109,26 @@ function presentEnvironment(row: EnvironmentView, org: string) {
 /** Of wrong members no more are told: an answer is a page. */
 const MOST_PROBLEMS = 20;
 
-/** Why an environment cannot be in a logical one, null when it can. */
-function memberProblem({ store, organization }: Context, name: string): string | null {
-  const member = store.environments.find(organization.id, name);
-  if (!member) return `Environment named '${name}' does not exist for organization '${organization.name}' [input: ${name}]`;
-  if (member.archived_at !== null) return `Environment named '${name}' has been archived for organization '${organization.name}' [input: ${name}]`;
-  return member.type === "logical" ? onlyPhysical(name) : null;
+/**
+ * Keys of active physical environments, in the order given; two names of one environment are one member.
+ * @throws AppError invalid on `included_environments` with all names that cannot be members.
+ */
+function memberKeys({ store, organization }: Context, names: readonly string[]): number[] {
+  const keys = new Set<number>();
+  const problems: string[] = [];
+  for (const name of new Set(names)) {
+    if (problems.length === MOST_PROBLEMS) break;
+    try {
+      const { id, type } = store.environments.requireWritable(organization, name);
+      if (type === "logical") problems.push(onlyPhysical(name));
+      else keys.add(id);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      problems.push(excerpt(`${error.message} [input: ${name}]`, TEXT_LENGTH));
+    }
+  }
+  if (problems.length > 0) throw invalid({ included_environments: problems.join("; ") });
+  return [...keys];
 }
 
 const onlyPhysical = (name: string): string => `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`;
@@ -128,19 +143,11 @@ type Wanted = { members: number[] | null; policies: number[] | null };
  * @throws AppError invalid for a list that the type does not have or a member that cannot be one, not_found for an unknown policy.
  */
 function wantedLists(context: Context, type: EnvironmentType, { included_environments: members = null, policies = null }: Lists): Wanted {
-  const { store, organization } = context;
   if (members !== null && type !== "logical")
     throw invalid({ included_environments: `Only a logical environment includes others: this one has the type '${type}'` });
   // An empty list is what a read gives for a logical environment: it asks for nothing.
   if (policies !== null && policies.length > 0 && type === "logical") throw invalid({ policies: "Policies cannot be attached to a logical environment" });
-  const names = [...new Set(members)];
-  const problems = names.flatMap((name) => memberProblem(context, name) ?? []);
-  if (problems.length > 0) throw invalid({ included_environments: problems.slice(0, MOST_PROBLEMS).join("; ") });
-  return {
-    // Two names of one environment are one member.
-    members: members && [...new Set(names.map((name) => store.environments.require(organization, name).id))],
-    policies: policies && policyKeys(context, policies),
-  };
+  return { members: members && memberKeys(context, members), policies: policies && policyKeys(context, policies) };
 }
 
 function applyLists(context: Context, environmentId: number, { members, policies }: Wanted): void {

@@ -11,7 +11,7 @@ import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
 import type { OrganizationRow } from "./organizations.ts";
 import { tagTable } from "./tags.ts";
-import type { TagChange, Tags } from "./tags.ts";
+import type { TagChange } from "./tags.ts";
 
 export const ENVIRONMENT_TYPES = ["K8S", "ECS", "S3", "lambda", "server", "docker", "azure-apps", "cloud-run", "logical"] as const;
 export type EnvironmentType = (typeof ENVIRONMENT_TYPES)[number];
@@ -222,9 +222,6 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
       const earlier = new Set(before);
       return before.length !== policyIds.length || policyIds.some((id) => !earlier.has(id));
     },
-
-    /** The tags of an environment. */
-    tags: (environmentId: number): Tags => tags.of(environmentId),
 
     /** Sets and removes tags of an environment. */
     patchTags(environmentId: number, change: TagChange): void {
