@@ -234,7 +234,11 @@ function keptOf(row: EvaluatedArtifactRow): Kept | null {
       reasons: JSON.parse(row.reasons_json) as string[],
       instances: JSON.parse(row.instances_json) as Instances,
     };
-    return Array.isArray(kept.facts.flows) && Array.isArray(kept.verdicts) && Array.isArray(kept.instances.created) ? kept : null;
+    const readable =
+      kept.facts.flows.every(({ artifact_id }) => typeof artifact_id === "number") &&
+      kept.verdicts.every(({ version_id }) => typeof version_id === "number") &&
+      Array.isArray(kept.instances.created);
+    return readable ? kept : null;
   } catch {
     return null;
   }
