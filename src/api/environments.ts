@@ -143,9 +143,9 @@ type Wanted = { members: number[] | null; policies: number[] | null };
  * @throws AppError invalid for a list that the type does not have or a member that cannot be one, not_found for an unknown policy.
  */
 function wantedLists(context: Context, type: EnvironmentType, { included_environments: members = null, policies = null }: Lists): Wanted {
-  if (members !== null && type !== "logical")
+  // Empty lists ask for nothing: clients send them for every type.
+  if (members !== null && members.length > 0 && type !== "logical")
     throw invalid({ included_environments: `Only a logical environment includes others: this one has the type '${type}'` });
-  // An empty list is what a read gives for a logical environment: it asks for nothing.
   if (policies !== null && policies.length > 0 && type === "logical") throw invalid({ policies: "Policies cannot be attached to a logical environment" });
   return { members: members && memberKeys(context, members), policies: policies && policyKeys(context, policies) };
 }

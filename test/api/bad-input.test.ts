@@ -100,6 +100,8 @@ let refusals = 0;
 let accepted = 0;
 
 async function check(attempt: Attempt): Promise<Answered> {
+  // What an accepted request asked for is done by jobs, after its answer.
+  if (before === null) await server.settled();
   before ??= holdings(server);
   let answer: Answered | null = null;
   try {
