@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { DAY, parseIsoTime } from "../domain/time.ts";
 import { invalid } from "../errors.ts";
 
-export type TimeWindow = { from: number; to: number };
+type TimeWindow = { from: number; to: number };
 
 /** Days of the windows given in epoch seconds, unless their start is given. */
 export const WINDOW_DAYS = 28;

@@ -1,7 +1,7 @@
 // How often something happens, in whole UTC days. A day is its number since 1970-01-01; times are epoch seconds.
 import { DAY } from "./time.ts";
 
-export type Frequency = { total: number; median_per_day: number; daily: { date: string; count: number }[] };
+type Frequency = { total: number; median_per_day: number; daily: { date: string; count: number }[] };
 
 /** The UTC day of a moment. */
 export const dayOf = (seconds: number): number => Math.floor(seconds / DAY);

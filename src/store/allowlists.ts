@@ -20,7 +20,7 @@ export type AllowlistRow = {
   timestamp: number;
 };
 
-export type AllowlistEntry = Pick<AllowlistRow, "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name">;
+type AllowlistEntry = Pick<AllowlistRow, "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name">;
 
 const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_name", "description", "user_id", "user_name", "timestamp"]
   .map((name) => `a.${name}`)
