@@ -5,6 +5,7 @@ import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { environmentEventStore } from "./environment-events.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { flowStore } from "./flows.ts";
@@ -42,6 +43,7 @@ export function openStore(db: Db, sources: Sources) {
     audit: auditStore(db, sources),
     policies: policyStore(db, sources),
     environments: environmentStore(db, sources),
+    environmentEvents: environmentEventStore(db),
     snapshots: snapshotStore(db),
   };
 }
