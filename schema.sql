@@ -369,7 +369,6 @@ CREATE TABLE environments (
   running_digest        TEXT,                       -- SHA-256 of the names and fingerprints of the latest snapshot
   revision              INTEGER NOT NULL DEFAULT 0,
   checked_revision      INTEGER NOT NULL DEFAULT -1,
-  checked_versions_json TEXT NOT NULL DEFAULT '[]', -- keys of the policy versions of that comparison
   UNIQUE (organization_id, name)
 ) STRICT;
 CREATE INDEX environments_by_archived_name ON environments (organization_id, archived_name) WHERE archived_name IS NOT NULL;
@@ -483,13 +482,12 @@ CREATE TABLE snapshot_artifacts (
 CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts (environment_id, last_index, first_index);
 CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts (environment_id, first_index, id) WHERE annotation <> 'unchanged';
 CREATE INDEX snapshot_artifacts_by_fingerprint ON snapshot_artifacts (organization_id, fingerprint, environment_id, first_index);
+CREATE INDEX snapshot_artifacts_running ON snapshot_artifacts (organization_id, fingerprint, environment_id) WHERE last_index = 9007199254740991;
 
--- Running artifacts whose facts changed since they were evaluated. checked: the change was looked at and made no snapshot;
--- the next snapshot then takes the new facts.
+-- Running artifacts whose facts changed since they were evaluated; the next snapshot takes the new facts and clears the marks.
 CREATE TABLE stale_artifacts (
   environment_id INTEGER NOT NULL REFERENCES environments (id),
   fingerprint    TEXT NOT NULL,
-  checked        INTEGER NOT NULL DEFAULT 0 CHECK (checked IN (0, 1)),
   PRIMARY KEY (environment_id, fingerprint)
 ) STRICT, WITHOUT ROWID;
 

@@ -38,7 +38,6 @@ export type EnvironmentRow = {
   running_digest: string | null;
   revision: number;
   checked_revision: number;
-  checked_versions_json: string;
 };
 
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
@@ -46,7 +45,7 @@ type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 const names = [
   "id", "public_id", "organization_id", "name", "type", "description", "include_scaling", "require_provenance", "archived_at", "archived_name",
   "created_at", "last_modified_at", "last_reported_at", "snapshot_count", "last_changed_at", "state", "running_digest", "revision",
-  "checked_revision", "checked_versions_json",
+  "checked_revision",
 ] as const satisfies readonly (keyof EnvironmentRow)[];
 const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
 

@@ -10,6 +10,7 @@ import type { artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "./attestations.ts";
 import type { Db } from "./database.ts";
 import type { flowStore } from "./flows.ts";
+import type { stalenessStore } from "./staleness.ts";
 import type { templateStore } from "./templates.ts";
 
 export type EvaluationParts = {
@@ -17,9 +18,10 @@ export type EvaluationParts = {
   attestations: ReturnType<typeof attestationStore>;
   templates: ReturnType<typeof templateStore>;
   flows: ReturnType<typeof flowStore>;
+  staleness: ReturnType<typeof stalenessStore>;
 };
 
-export function evaluationStore(db: Db, { artifacts, attestations, templates, flows }: EvaluationParts) {
+export function evaluationStore(db: Db, { artifacts, attestations, templates, flows, staleness }: EvaluationParts) {
   // Not the text of the template, which may be long and is at hand parsed.
   const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
     "SELECT t.flow_id, t.template_id, p.public_id AS template_public_id FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id = ?",
@@ -66,6 +68,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
           artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries }, at);
       }
       flows.touch(flowId, at, status.status);
+      staleness.trailChanged(trailId);
       return status;
     },
     /**
@@ -76,6 +79,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
       const { state, reasons } = evaluateLegacyArtifact(report);
       artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations: "[]" }, at);
       flows.touch(flowId, at, state);
+      staleness.artifactChanged(artifactId);
       return state;
     },
   };

@@ -8,6 +8,7 @@
 import { archivedName } from "../domain/time.ts";
 import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
+import type { stalenessStore } from "./staleness.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "./tags.ts";
 import type { TagChange, TagFilter, Tags } from "./tags.ts";
 
@@ -77,7 +78,7 @@ const listSql = (order: string): string =>
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 type OrganizationKey = { id: number; name: string };
 
-export function flowStore(db: Db, { now, newId }: Sources) {
+export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof stalenessStore>) {
   const byName = db.prepare<[number, string], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE organization_id = ? AND name = ?`);
   const byAlias = db.prepare<[number, string], FlowRow>(
     `SELECT ${COLUMNS} FROM flow_aliases AS alias JOIN flows AS flow ON flow.id = alias.flow_id
@@ -163,6 +164,7 @@ export function flowStore(db: Db, { now, newId }: Sources) {
       dropAlias.run(flow.organization_id, name);
       setName.run(name, now(), flow.id);
       putAlias.run(flow.organization_id, flow.name, flow.id);
+      staleness.flowChanged(flow.organization_id, flow.id);
     },
 
     /**
@@ -175,6 +177,7 @@ export function flowStore(db: Db, { now, newId }: Sources) {
       for (let second = at + 1; byName.get(flow.organization_id, name); second += 1) name = archivedName(flow.name, second);
       dropAlias.run(flow.organization_id, name);
       setArchived.run(name, flow.name, at, at, flow.id);
+      staleness.flowChanged(flow.organization_id, flow.id);
       return name;
     },
 
@@ -199,6 +202,7 @@ export function flowStore(db: Db, { now, newId }: Sources) {
     patchTags(flowId: number, change: TagChange): void {
       tags.patch(flowId, change);
       setModified.run(now(), flowId);
+      staleness.flowChanged(get(flowId).organization_id, flowId);
     },
   };
 }

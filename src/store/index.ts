@@ -8,12 +8,16 @@ import type { Db, Sources } from "./database.ts";
 import { environmentEventStore } from "./environment-events.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
+import { factStore } from "./facts.ts";
 import { flowStore } from "./flows.ts";
+import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
+import { recordingStore } from "./recording.ts";
 import { repoStore } from "./repos.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
 import { snapshotStore } from "./snapshots.ts";
+import { stalenessStore } from "./staleness.ts";
 import { subjectStore } from "./subjects.ts";
 import { templateStore } from "./templates.ts";
 import { trailStore } from "./trails.ts";
@@ -23,9 +27,12 @@ export type Store = ReturnType<typeof openStore>;
 
 export function openStore(db: Db, sources: Sources) {
   const templates = templateStore(db, sources);
-  const flows = flowStore(db, sources);
+  const staleness = stalenessStore(db);
+  const flows = flowStore(db, sources, staleness);
   const artifacts = artifactStore(db, sources);
   const attestations = attestationStore(db, sources);
+  const policies = policyStore(db, sources);
+  const environments = environmentStore(db, sources);
   return {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -38,12 +45,14 @@ export function openStore(db: Db, sources: Sources) {
     artifacts,
     attestations,
     attestationLists: attestationListStore(db),
-    evaluation: evaluationStore(db, { artifacts, attestations, templates, flows }),
+    evaluation: evaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
+    staleness,
     subjects: subjectStore({ artifacts, attestations, flows }),
     audit: auditStore(db, sources),
-    policies: policyStore(db, sources),
-    environments: environmentStore(db, sources),
+    policies,
+    environments,
     environmentEvents: environmentEventStore(db),
     snapshots: snapshotStore(db),
+    recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
   };
 }

@@ -4,6 +4,7 @@ import { AppError } from "../../src/errors.ts";
 import { openMemory } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";
 import { flowStore } from "../../src/store/flows.ts";
+import { stalenessStore } from "../../src/store/staleness.ts";
 import type { FlowRow } from "../../src/store/flows.ts";
 import { openStore } from "../../src/store/index.ts";
 import { salvage, templateStore } from "../../src/store/templates.ts";
@@ -150,7 +151,7 @@ function plans(): Map<string, string[]> {
     },
   }) as Db;
   const sources = { now: () => 0, newId: () => "" };
-  flowStore(watched, sources);
+  flowStore(watched, sources, stalenessStore(db));
   templateStore(watched, sources);
   return new Map(
     statements.map((sql) => {
