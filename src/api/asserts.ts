@@ -50,7 +50,7 @@ const flowFields = {
 };
 const AssertArtifactFlowResponse = named("AssertArtifactFlowResponse", Closed(flowFields));
 
-const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
+export const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
 const ConditionalRule = named("ConditionalRule", Closed({ if: Nullable(PolicyExpression) }));
 const BooleanRule = named("BooleanRule", Closed({ required: Type.Boolean(), exceptions: Type.Array(ConditionalRule) }));
 const RequiredAttestationRule = named(
@@ -96,7 +96,7 @@ const RuleEvaluation = named(
     resolutions: Type.Array(RuleResolution),
   }),
 );
-const PolicyEvaluation = named(
+export const PolicyEvaluation = named(
   "PolicyEvaluation",
   Closed({
     policy_name: Type.String(),

@@ -4,6 +4,7 @@
  * What ran is kept as intervals (schema.sql, snapshot_artifacts): snapshot N of an environment holds the rows whose interval
  * covers N. In its first snapshot a row has its own annotation, in the later ones it is unchanged.
  */
+import type { State } from "../domain/compliance/artifact.ts";
 import type { Annotation } from "../domain/snapshot/diff.ts";
 import type { Db } from "./database.ts";
 
@@ -58,6 +59,31 @@ export type SnapshotArtifactRow = {
 /** With its evaluation, as a snapshot shows it; see domain/compliance/environment.ts for the JSON. */
 export type EvaluatedArtifactRow = SnapshotArtifactRow & { allowlist_id: number | null; facts_json: string; verdicts_json: string; reasons_json: string };
 
+/** What a comparison of two snapshots looks at. */
+export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> & Pick<EvaluatedArtifactRow, "facts_json">;
+
+/** A member of a logical environment as one of its snapshots shows it. */
+export type SnapshotMemberRow = { member_id: number; member_index: number };
+
+/** What a snapshot shows of an artifact's record in a flow beside the facts of the evaluation. */
+export type ShownRecordRow = { id: number; public_id: string; git_commit_info_json: string | null; repo_url: string | null };
+
+/** What ran before under the flow and reference name of a deployment, with the record of it as it is today. */
+export type ReplacedRow = {
+  deployment_id: number;
+  fingerprint: string;
+  artifact_name: string;
+  /** "" for one that was reported without. */
+  reference_name: string;
+  trail_name: string | null;
+  git_commit: string;
+  commit_url: string;
+  repo_url: string | null;
+  state: State;
+};
+
+export type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
+
 const SNAPSHOT_COLUMNS =
   "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, user_name, policy_versions_json, member_id, member_index";
 const ARTIFACT_COLUMNS = [
@@ -77,6 +103,40 @@ export function snapshotStore(db: Db) {
      FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id
      WHERE a.environment_id = @environment AND a.last_index >= @index AND a.first_index <= @index ORDER BY a.name, a.id`,
   );
+  const indexAt = db.prepare<[number, number], { idx: number }>(
+    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
+  );
+  const between = db.prepare<[number, number, number], SnapshotRow>(
+    `SELECT ${SNAPSHOT_COLUMNS} FROM snapshots WHERE environment_id = ? AND idx BETWEEN ? AND ? ORDER BY idx`,
+  );
+  const membersOf = db.prepare<{ environment: number; index: number }, SnapshotMemberRow>(
+    `SELECT member_id, member_index FROM snapshot_members
+     WHERE environment_id = @environment AND last_index >= @index AND first_index <= @index ORDER BY position`,
+  );
+  const runningOf = db.prepare<{ environment: number; index: number }, RunningArtifactRow>(
+    `SELECT a.fingerprint, a.name, a.now, a.instances_json, e.facts_json
+     FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id
+     WHERE a.environment_id = @environment AND a.last_index >= @index AND a.first_index <= @index AND a.now > 0 ORDER BY a.name, a.id`,
+  );
+  const fingerprintsOf = db
+    .prepare<{ environment: number; index: number }, string>(
+      `SELECT fingerprint FROM snapshot_artifacts
+       WHERE environment_id = @environment AND last_index >= @index AND first_index <= @index AND now > 0`,
+    )
+    .pluck();
+  // Keys come as one JSON list, so that a snapshot of any size takes one statement for each kind of row.
+  const recordsById = db.prepare<[string], ShownRecordRow>(
+    "SELECT a.id, a.public_id, a.git_commit_info_json, a.repo_url FROM json_each(?) key JOIN artifacts a ON a.id = key.value",
+  );
+  const replacedBy = db.prepare<[string], ReplacedRow>(
+    `SELECT d.id AS deployment_id, p.fingerprint, p.artifact_name, p.reference_name, t.name AS trail_name, a.git_commit, a.commit_url, a.repo_url, a.state
+     FROM json_each(?) key JOIN deployments d ON d.id = key.value JOIN deployments p ON p.id = d.replaced_id
+       JOIN artifacts a ON a.id = p.artifact_id LEFT JOIN trails t ON t.id = a.trail_id`,
+  );
+  const policiesOf = db.prepare<[string], ShownPolicyRow>(
+    `SELECT v.id AS version_id, p.public_id, p.name, v.version
+     FROM json_each(?) key JOIN policy_versions v ON v.id = key.value JOIN policies p ON p.id = v.policy_id`,
+  );
 
   return {
     /** One snapshot, null when there is none of that index. */
@@ -85,5 +145,24 @@ export function snapshotStore(db: Db) {
     artifacts: (environmentId: number, index: number): SnapshotArtifactRow[] => artifactsOf.all({ environment: environmentId, index }),
     /** As artifacts, with the evaluations. */
     evaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] => evaluatedOf.all({ environment: environmentId, index }),
+    /** The snapshot in force at a moment (epoch seconds); 0 before the first. */
+    indexAt: (environmentId: number, time: number): number => indexAt.get(environmentId, time)?.idx ?? 0,
+    /** Snapshots from one index to another, both included, oldest first. */
+    between: (environmentId: number, first: number, last: number): SnapshotRow[] => between.all(environmentId, first, last),
+    /** The members of a logical environment in one of its snapshots, in their order. */
+    members: (environmentId: number, index: number): SnapshotMemberRow[] => membersOf.all({ environment: environmentId, index }),
+    /** What runs in a snapshot of a physical environment, by name. */
+    running: (environmentId: number, index: number): RunningArtifactRow[] => runningOf.all({ environment: environmentId, index }),
+    /** The fingerprints of what runs in a snapshot of a physical environment. */
+    fingerprints: (environmentId: number, index: number): Set<string> => new Set(fingerprintsOf.all({ environment: environmentId, index })),
+    /** Records of artifacts by their keys. */
+    records: (artifactIds: Iterable<number>): Map<number, ShownRecordRow> =>
+      new Map(recordsById.all(JSON.stringify([...artifactIds])).map((row) => [row.id, row])),
+    /** What each of these deployments replaced; those that replaced nothing are not in the answer. */
+    replaced: (deploymentIds: Iterable<number>): Map<number, ReplacedRow> =>
+      new Map(replacedBy.all(JSON.stringify([...deploymentIds])).map((row) => [row.deployment_id, row])),
+    /** Policy versions by their keys, with what names them. */
+    policyVersions: (versionIds: Iterable<number>): Map<number, ShownPolicyRow> =>
+      new Map(policiesOf.all(JSON.stringify([...versionIds])).map((row) => [row.version_id, row])),
   };
 }
