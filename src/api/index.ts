@@ -10,6 +10,8 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as environmentAuditlog from "./environment-auditlog.ts";
+import * as environmentEvents from "./environment-events.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
@@ -25,7 +27,7 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
+  snykAttestations, sonarAttestations, environmentAuditlog, environmentEvents, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

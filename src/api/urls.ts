@@ -21,6 +21,8 @@ export function urlsFor(baseUrl: string) {
       `${page(org, "flows", flow, "artifacts", fingerprint)}?artifact_id=${id}`,
     /** The page of a snapshot: `<host>/{org}/environments/{environment}/snapshots/{index}`. */
     snapshotPage: (org: string, environment: string, index: number) => page(org, "environments", environment, "snapshots", String(index)),
+    snapshotApi: (org: string, environment: string, index: number) => api("snapshots", org, environment, String(index)),
+    environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
     artifactApi: (org: string, flow: string, fingerprint: string) => api("artifacts", org, flow, "fingerprint", fingerprint),
     attestationApi: (org: string, id: string) => `${api("attestations", org)}?attestation_id=${id}`,
     evidenceApi: (org: string, flow: string, trail: string, id: string) =>

@@ -58,10 +58,11 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   sent: ReadonlySet<string>;
 };
 
-/** What a handler answers: a JSON body, or a file. */
+/** What a handler answers: a JSON body, a file, or a file that is made while it is sent. */
 export type Reply =
   | { status: 200 | 201; body: unknown; headers?: Record<string, string> }
-  | { status: 200; download: Download };
+  | { status: 200; download: Download }
+  | { status: 200; stream: Stream };
 
 /** A file answer. `open` is called after the answer was decided; `start` and `end` are inclusive byte offsets. */
 export type Download = {
@@ -72,6 +73,12 @@ export type Download = {
   etag: string;
   open(range: { start: number; end: number } | null): Promise<Readable>;
 };
+
+/**
+ * A file answer whose size nobody knows beforehand: no ranges, no validator. `open` is called after the answer was decided and
+ * not for HEAD; a stream that fails cuts the connection, so that the client never takes a part for the whole.
+ */
+export type Stream = { contentType: string; filename: string; open(): Readable };
 
 export type Example = {
   params?: Record<string, string>;

@@ -34,10 +34,10 @@ export type EnvironmentEventRow = {
 /** Snapshots of the environment by index, both included. None when first > last. */
 export type IndexRange = { first: number; last: number };
 /** `repoIds`: only events of artifacts that then had provenance from one of these repositories; null for all. */
-export type EventFilter = IndexRange & { repoIds: readonly number[] | null };
+type EventFilter = IndexRange & { repoIds: readonly number[] | null };
 
 /** A record of an artifact as events refer to it. */
-export type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null };
+type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null };
 
 type Environment = Pick<EnvironmentRow, "id" | "type">;
 type Values = { environment: number; first: number; last: number; repos: string | null };
@@ -58,7 +58,7 @@ const SOURCES = {
 /** The records that the facts name decide; the fingerprint only spares reading most facts. A damaged record matches nothing. */
 const OF_REPOS = `AND x.fingerprint IN (SELECT b.fingerprint FROM artifacts b WHERE b.repo_id IN (SELECT value FROM json_each(@repos)))
   AND EXISTS (SELECT 1 FROM evaluations v, json_each(CASE WHEN json_valid(v.facts_json) THEN v.facts_json ELSE '{}' END, '$.flows') f
-              CROSS JOIN artifacts r ON r.id = f.value ->> 'artifact_id'
+              CROSS JOIN artifacts r ON r.id = CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END
               WHERE v.id = x.evaluation_id AND r.repo_id IN (SELECT value FROM json_each(@repos)))`;
 
 const COLUMNS = `x.id, page.position, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
@@ -103,7 +103,7 @@ export function environmentEventStore(db: Db) {
     "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
   );
   const records = db.prepare<[string], EventRecordRow>(
-    `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id
+    `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url
      FROM json_each(?) k CROSS JOIN artifacts a ON a.id = k.value CROSS JOIN flows f ON f.id = a.flow_id`,
   );
 
@@ -133,6 +133,6 @@ export function environmentEventStore(db: Db) {
       return { first, last };
     },
     /** Records by key; keys without a record are left out. */
-    records: (ids: readonly number[]): Map<number, EventRecordRow> => new Map(records.all(JSON.stringify(ids)).map((row) => [row.id, row])),
+    records: (ids: Iterable<number>): Map<number, EventRecordRow> => new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
   };
 }
