@@ -117,20 +117,22 @@ function rangeOf({ store, now }: Context, environment: EnvironmentRow, query: Ra
   for (const [from, to] of [[query.from, query.to], [query.start_ts, query.end_ts]])
     if (from !== undefined || to !== undefined) return store.environmentEvents.between(environment, from ?? -Infinity, to ?? Infinity);
   if (start || end) return indexesOf(store, environment, start ?? FIRST, end ?? LATEST);
-  return interval ? indexesOf(store, environment, interval.from, interval.to) : { first: 1, last: environment.snapshot_count };
+  if (!interval) return { first: 1, last: environment.snapshot_count };
+  // An omitted left side is NOW, so the sides of an interval come in either order (domain/snappish.ts, resolveRange).
+  const { first, last } = indexesOf(store, environment, interval.from, interval.to);
+  return first > last && interval.from.kind !== "time" && interval.to.kind !== "time" ? { first: last, last: first } : { first, last };
 }
 
 const FIRST: Position = { kind: "index", index: 1 };
 const LATEST: Position = { kind: "index", index: -1 };
 
-/** A time bounds what was reported, so the snapshot that was in force then is left out. Indexes may come in either order. */
+/** A time bounds what was reported, so the snapshot that was in force then is left out. */
 function indexesOf(store: Context["store"], environment: EnvironmentRow, from: Position, to: Position): IndexRange {
   const index = (position: Position, side: "first" | "last"): number =>
     position.kind === "time"
       ? store.environmentEvents.between(environment, side === "first" ? position.at : -Infinity, side === "first" ? Infinity : position.at)[side]
       : resolvePosition(position, environment.snapshot_count, () => 0);
-  const [first, last] = [index(from, "first"), index(to, "last")];
-  return first > last && from.kind !== "time" && to.kind !== "time" ? { first: last, last: first } : { first, last };
+  return { first: index(from, "first"), last: index(to, "last") };
 }
 
 /** The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown one. */
