@@ -191,6 +191,7 @@ export const putPolicy = operation({
       user: caller.shownName,
       file: read ? { yaml: read.yaml, comment } : null,
     });
+    if (version) store.reevaluation.policyVersion(policy.id, caller);
     note({ policy: name, created, described, version: version?.version ?? null });
     return { status: created ? 201 : 200, body: presentPolicy(store, policy) };
   },

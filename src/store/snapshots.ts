@@ -138,7 +138,14 @@ export function snapshotStore(db: Db) {
      FROM json_each(?) key JOIN policy_versions v ON v.id = key.value JOIN policies p ON p.id = v.policy_id`,
   );
 
+  const sizeOf = db.prepare<[number], { size: number }>(
+    `SELECT s.compliant_count + s.non_compliant_count + s.unknown_count AS size
+     FROM environments e JOIN snapshots s ON s.environment_id = e.id AND s.idx = e.snapshot_count WHERE e.id = ?`,
+  );
+
   return {
+    /** How many artifacts run in the latest snapshot. */
+    size: (environmentId: number): number => sizeOf.get(environmentId)?.size ?? 0,
     /** One snapshot, null when there is none of that index. */
     find: (environmentId: number, index: number): SnapshotRow | null => byIndex.get(environmentId, index) ?? null,
     /** What a snapshot of a physical environment shows, what exited in it included, by name. */
