@@ -24,3 +24,14 @@ export function epochText(seconds: number): string {
 export function archivedName(name: string, epochSeconds: number): string {
   return `${name}-archived-at-${epochText(Math.floor(epochSeconds))}`;
 }
+
+/** Two histories as one, by time; each keeps its own order, and of the same moment the first one's come first. */
+export function mergedByTime<T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] {
+  const merged: T[] = [];
+  let next = 0;
+  for (const entry of one) {
+    for (let later = other[next]; later && later.timestamp < entry.timestamp; later = other[(next += 1)]) merged.push(later);
+    merged.push(entry);
+  }
+  return [...merged, ...other.slice(next)];
+}

@@ -14,6 +14,7 @@ import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
+import { presenceStore } from "./presence.ts";
 import { recordingStore } from "./recording.ts";
 import { reevaluationStore } from "./reevaluation.ts";
 import { repoStore } from "./repos.ts";
@@ -55,6 +56,7 @@ export function openStore(db: Db, sources: Sources) {
     policies,
     environments,
     environmentEvents: environmentEventStore(db),
+    presence: presenceStore(db),
     snapshots: snapshotStore(db),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,

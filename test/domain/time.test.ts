@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archivedName, epochText } from "../../src/domain/time.ts";
+import { archivedName, epochText, mergedByTime } from "../../src/domain/time.ts";
 
 const test = suite("time");
 
@@ -27,6 +27,19 @@ test("what is no number has no text", () => {
 
 test("an archived name ends in whole seconds", () => {
   assert.is(archivedName("prod", 1700000000.99), "prod-archived-at-1700000000");
+});
+
+test("two histories become one by time, and each keeps its own order", () => {
+  const entries = (...times: (readonly [string, number])[]) => times.map(([name, timestamp]) => ({ name, timestamp }));
+  const merged = (one: ReturnType<typeof entries>, other: ReturnType<typeof entries>) => mergedByTime(one, other).map(({ name }) => name).join("");
+  assert.is(merged([], []), "");
+  assert.is(merged(entries(["a", 1]), []), "a");
+  assert.is(merged([], entries(["x", 1])), "x");
+  assert.is(merged(entries(["a", 1], ["b", 3], ["c", 5]), entries(["x", 2], ["y", 4], ["z", 6])), "axbycz");
+  assert.is(merged(entries(["a", 3]), entries(["x", 1], ["y", 2], ["z", 3])), "xyaz");
+  // Of the same moment; and times that go back.
+  assert.is(merged(entries(["a", 1], ["b", 1]), entries(["x", 1])), "abx");
+  assert.is(merged(entries(["a", 5], ["b", 1]), entries(["x", 2], ["y", 9])), "xaby");
 });
 
 test.run();
