@@ -14,6 +14,7 @@ import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import type { EnvironmentEventRow, IndexRange } from "../store/environment-events.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
+import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { UNREADABLE, pages, pagingHeaders, presentEach } from "./paging.ts";
@@ -43,8 +44,6 @@ const EnvironmentEvent = named(
   }),
 );
 type EventValue = Static<typeof EnvironmentEvent>;
-
-export const EnvironmentPath = Closed({ org: Type.String(), env_name: Type.String({ description: "Name of the environment" }) });
 
 const PAGES = pages({ perPage: 15, most: 100 });
 const Moment = (description: string) => Type.Optional(Type.Number({ description }));

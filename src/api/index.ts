@@ -12,6 +12,8 @@ import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
 import * as environmentAuditlog from "./environment-auditlog.ts";
 import * as environmentEvents from "./environment-events.ts";
+import * as environmentPolicies from "./environment-policies.ts";
+import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
@@ -27,7 +29,8 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, environmentAuditlog, environmentEvents, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
+  snykAttestations, sonarAttestations, environmentAuditlog, environmentEvents, environmentPolicies, environments, flows, meta, organizations,
+  policies, removed, schemas, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

@@ -6,6 +6,7 @@ import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { environmentEventStore } from "./environment-events.ts";
+import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { factStore } from "./facts.ts";
@@ -57,6 +58,7 @@ export function openStore(db: Db, sources: Sources) {
     environments,
     environmentEvents: environmentEventStore(db),
     presence: presenceStore(db),
+    environmentLists: environmentListStore(db),
     snapshots: snapshotStore(db),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
