@@ -51,7 +51,7 @@ export const getEnvAuditlog = operation({
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "The file", schema: null },
+    200: { description: "The file", schema: Type.String(), contentType: "text/csv" },
     404: { description: "No such environment, or no such repository", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, query: { event_types: "started,exited", flow_names: "payments" } },

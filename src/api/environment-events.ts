@@ -17,7 +17,7 @@ import type { EnvironmentRow } from "../store/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
-import { UNREADABLE, pages, pagingHeaders, presentEach } from "./paging.ts";
+import { PAGING_HEADERS, UNREADABLE, pages, pagingHeaders, presentEach } from "./paging.ts";
 
 const EnvironmentEventFlow = named(
   "EnvironmentEventFlow",
@@ -73,10 +73,10 @@ export const getEnvEvents = operation({
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "One page", schema: Type.Array(EnvironmentEvent) },
+    200: { description: "One page", schema: Type.Array(EnvironmentEvent), headers: PAGING_HEADERS },
     404: { description: "No such environment, or no such repository", schema: Message },
   },
-  example: { params: { org: "acme", env_name: "production" }, query: { start: "2days", page: "1", per_page: "15", repo_name: "acme/payments" } },
+  example: { params: { org: "acme", env_name: "production" }, query: { start: "2days", page: "1", per_page: "15" } },
   handle(context, { params, query }) {
     const { store, organization, urls } = context;
     const environment = store.environments.require(organization, params.env_name);

@@ -74,6 +74,11 @@ export const counts = (total: number, page: number, perPage: number) => ({
 /** Properties of a style B envelope, to be spread beside the items in its shape. */
 export const Counts = { page: Type.Integer(), per_page: Type.Integer(), total_pages: Type.Integer(), total_count: Type.Integer() };
 
+/** The headers of style D, for the OpenAPI document. */
+export const PAGING_HEADERS = {
+  "X-Total-Count": Type.Integer(), "X-Per-Page": Type.Integer(), "X-Current-Page": Type.Integer(), "X-Total-Pages": Type.Integer(), Link: Type.String(),
+};
+
 /**
  * Style D: the headers of a bare list. `Link` (RFC 8288) comes only with more than one page: the first and the last, and what
  * lies beside; before a page beyond the end lies the last one.

@@ -91,6 +91,9 @@ export type Example = {
   file?: string;
 };
 
+/** An answer as the OpenAPI document shows it. `contentType` is JSON unless stated; `schema` null: a body of any type, or none. */
+export type ResponseShape = { description: string; schema: TSchema | null; contentType?: string; headers?: Readonly<Record<string, TSchema>> };
+
 export type Operation<
   Context,
   P extends TObject = TObject,
@@ -113,8 +116,8 @@ export type Operation<
   params: P;
   query: Q;
   body: B;
-  /** Answers beside those that follow from permission and body; `description` is shown in the reference. */
-  responses: Record<number, { description: string; schema: TSchema | null }>;
+  /** Answers beside those that follow from permission and body. */
+  responses: Record<number, ResponseShape>;
   example: Example;
   /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
