@@ -19,6 +19,7 @@ import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
+import * as reports from "./reports.ts";
 import * as schemas from "./schemas.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
@@ -30,7 +31,7 @@ const isOperation = (value: unknown): value is AssayOperation =>
 const resources: readonly object[] = [
   artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
   snykAttestations, sonarAttestations, environmentAuditlog, environmentEvents, environmentPolicies, environments, flows, meta, organizations,
-  policies, removed, schemas, tags, trails, users,
+  policies, removed, reports, schemas, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>
