@@ -56,7 +56,7 @@ function open(directory: string) {
 
 const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
   Array.from({ length: count }, (_, index) => ({
-    name: `app-${String(index).padStart(6, "0")}`, fingerprint: (index + offset).toString(16).padStart(64, "a"), instances: { created: [100] },
+    name: `app-${String(index).padStart(6, "0")}`, fingerprint: (index + offset).toString(16).padStart(64, "0"), instances: { created: [100] },
   }));
 
 test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
