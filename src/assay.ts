@@ -26,12 +26,19 @@ import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { probes } from "./http/probes.ts";
+import { jobHandlers } from "./jobs/handlers.ts";
+import { createRecorder } from "./jobs/recorder.ts";
+import type { Recorder, RecordingPool } from "./jobs/recorder.ts";
+import { createRunner } from "./jobs/runner.ts";
+import type { Runner, Timer } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger } from "./log.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { Store } from "./store/index.ts";
 import { Writer } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
+import { createPool } from "./workers/pool.ts";
+import type { RecordingWorkerData } from "./workers/recording-worker.ts";
 
 /**
  * 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). Of version 7: it begins with the time in milliseconds,
@@ -48,10 +55,32 @@ export const newSecret = (): string => randomBytes(32).toString("base64url");
 
 export const systemSources: Sources = { now: () => Date.now() / 1000, newId: newPublicId };
 
+/** Does not keep a process alive. */
+export const systemTimer: Timer = (seconds, ring) => {
+  const timeout = setTimeout(ring, seconds * 1000).unref();
+  return () => clearTimeout(timeout);
+};
+
+/**
+ * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
+ * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share.
+ */
+export function createWriting(parts: { db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null }) {
+  const { db, store, pool, ...rest } = parts;
+  const writer: Writer = new Writer(db, () => {
+    if (store.jobs.wereAdded()) runner.wake();
+  });
+  const recorder = createRecorder({ store, writer, now: parts.now, pool });
+  const runner = createRunner({ ...rest, store, writer, handlers: jobHandlers(recorder) });
+  return { writer, recorder, runner };
+}
+
 export type Parts = {
   db: Db;
   store: Store;
   writer: Writer;
+  recorder: Recorder;
+  runner: Runner;
   sources: Sources;
   evidence: EvidenceStage & EvidenceReader;
   limits: BodyLimits;
@@ -72,20 +101,11 @@ export function createApp(parts: Parts): Koa {
     limits: parts.limits,
     authenticate: (digest) => callerOf(store, digest),
     membership: (caller, name) => membershipOf(store, caller, name),
-    context: contextFactory({ store, urls, evidence: parts.evidence, now: sources.now, openApi }),
+    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, recorder: parts.recorder, jobs: parts.runner, now: sources.now }),
     write: (work) => writer.run(work),
-    audit(context, facts, event, target) {
-      const caller = facts.caller;
-      if (!caller) throw new Error(`${facts.operationId} changes something without a caller`);
-      store.audit.append({
-        organizationId: facts.membership?.organizationId ?? null,
-        actor: { kind: caller.kind, publicId: caller.publicId, name: caller.name, keyPublicId: caller.keyPublicId },
-        operation: facts.operationId,
-        event,
-        target,
-        requestId: facts.requestId,
-        detail: Object.keys(context.noted).length > 0 ? context.noted : null,
-      });
+    audit: (context) => store.audit.append(context.auditEntry()),
+    async settle({ pending }) {
+      for (const work of pending) await work();
     },
     evidence: parts.evidence,
     newId: newPublicId,
@@ -238,8 +258,20 @@ export function prepareDirectory(directory: string): { evidence: string; staging
   return { evidence: join(directory, "evidence"), staging: join(directory, "staging") };
 }
 
-/** Starts the thread that reads evidence, from its file in a checkout and from the bundle in an executable. */
-export function startEvidenceWorker(options: WorkerOptions): Worker {
-  const entry = workerEntry("evidence-worker");
+/** Starts the thread that reads evidence. */
+export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence-worker", options);
+
+/** The thread that records large reports on a connection of its own; its database must be open already. */
+export const createRecordingPool = (directory: string): RecordingPool =>
+  createPool({
+    name: "recording",
+    size: 1,
+    queueLimit: 1,
+    start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData }),
+  });
+
+/** From its file in a checkout, and from the bundle in an executable. */
+function startWorker(name: string, options: WorkerOptions): Worker {
+  const entry = workerEntry(name);
   return new Worker(entry.source, { ...options, eval: entry.eval });
 }

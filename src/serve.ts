@@ -4,7 +4,7 @@
  * write that was promised.
  */
 import type { RequestListener } from "node:http";
-import { createApp, listen, newPublicId, prepareDirectory, startEvidenceWorker, systemSources, unlisten } from "./assay.ts";
+import { createApp, createRecordingPool, createWriting, listen, newPublicId, prepareDirectory, startEvidenceWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
@@ -13,7 +13,6 @@ import type { Db } from "./store/database.ts";
 import { openStore } from "./store/index.ts";
 import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
-import { Writer } from "./store/writer.ts";
 import { openVault } from "./vault/vault.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 
@@ -91,7 +90,12 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       }
     });
     const store = openStore(db, systemSources);
-    const writer = new Writer(db);
+    const pool = createRecordingPool(directory);
+    closers.push(() => pool.close());
+    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool });
+    // The lock says that whoever worked on a job is gone.
+    const interrupted = await writer.run(() => store.jobs.releaseAll());
+    if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
     options.beforeListening?.({ db, store });
 
     const vault = openVault({ directory: evidence, staging, ids: newPublicId });
@@ -109,6 +113,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       await writer.drained();
       await writeUses();
     });
+    closers.push(() => runner.close());
 
     // The app knows its public address, and that address the port, which is known once it is bound. Requests cannot come
     // in between: connections are taken from the event loop, which runs after this function made the app.
@@ -119,7 +124,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const port = Number(new URL(url).port || 80);
     const baseUrl = options.derivesBaseUrl ? defaultBaseUrl({ host: config.listen.host, port }) : config.baseUrl;
     const app = createApp({
-      db, store, writer, logger, baseUrl,
+      db, store, writer, recorder, runner, logger, baseUrl,
       sources: systemSources,
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       limits: {
@@ -129,13 +134,14 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       checkResponses: options.checkResponses,
     });
     handle = app.callback();
+    runner.wake();
 
     const sweep = async (): Promise<void> => {
       const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
       if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
     };
-    const jobs = [repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"), repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys")];
-    closers.push(() => jobs.forEach((stop) => stop()));
+    const chores = [repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"), repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys")];
+    closers.push(() => chores.forEach((stop) => stop()));
     return { url, baseUrl, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
@@ -143,17 +149,17 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
   }
 }
 
-/** Runs a job now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
-function repeat(job: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
+/** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
+function repeat(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
   let running = false;
   let stopped = false;
   const turn = async (): Promise<void> => {
     if (running) return;
     running = true;
     try {
-      await job();
+      await chore();
     } catch (error) {
-      // A part that is closed under a job is the end of the job and no failure.
+      // A part that is closed under a chore is the end of the chore and no failure.
       if (!stopped) logger.error({ err: error }, `${what} failed`);
     } finally {
       running = false;

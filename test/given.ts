@@ -6,14 +6,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp, listen, newPublicId, newSecret, prepareDirectory, startEvidenceWorker, unlisten } from "../src/assay.ts";
+import { createApp, createWriting, listen, newPublicId, newSecret, prepareDirectory, startEvidenceWorker, unlisten } from "../src/assay.ts";
 import type { Role } from "../src/domain/access.ts";
 import { createLogger } from "../src/log.ts";
 import { openMemory } from "../src/store/database.ts";
 import type { Db } from "../src/store/database.ts";
 import { keyDigest } from "../src/store/api-keys.ts";
 import { openStore } from "../src/store/index.ts";
-import { Writer } from "../src/store/writer.ts";
 import { openVault } from "../src/vault/vault.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
 
@@ -40,13 +39,14 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const sources = { now: () => (clock.at += 1), newId: newPublicId };
   const db = emptyDatabase();
   const store = openStore(db, sources);
-  const writer = new Writer(db);
   const vault = openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
+  // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
+  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null });
   const app = createApp({
-    db, store, writer, sources, logger,
+    db, store, writer, recorder, runner, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
@@ -157,6 +157,15 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       await reported("policy", call("PUT", `/policies/${at.org}`, { key: at.key, form: { field: "payload", json: { name, type: "env" }, ...file } }));
       return name;
     },
+    /** An environment of the type K8S; a logical one with these `members`. Everything else is sent as it is. */
+    async environment(
+      at: { org: string; key: string },
+      { name = fresh("environment"), members, ...fields }: { name?: string; type?: string; policies?: string[]; members?: string[]; [field: string]: unknown } = {},
+    ): Promise<string> {
+      const kind = members === undefined ? { type: "K8S" } : { type: "logical", included_environments: members };
+      await reported("environment", call("PUT", `/environments/${at.org}`, { key: at.key, body: { name, description: "", ...kind, ...fields } }));
+      return name;
+    },
   };
 
   async function reported(what: string, answering: Promise<Answer>): Promise<void> {
@@ -181,10 +190,13 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   }
 
   return {
-    url, db, store, writer, vault, directory, clock, lines, given, call,
+    url, db, store, writer, runner, vault, directory, clock, lines, given, call,
+    /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */
+    settled: (): Promise<void> => runner.drained(),
     /** Puts everything away. Call it in `after`. */
     async stop(): Promise<void> {
       await unlisten(server, 2);
+      await runner.close();
       await writer.drained();
       await reader.close();
       await vault.close();

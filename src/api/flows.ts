@@ -160,8 +160,8 @@ export const getFlows = operation({
   },
 });
 
-/** A space id that is empty or null filters nothing (semantics 1.7). */
-const isSpaceFilter = (ids: readonly string[] | undefined): boolean => (ids ?? []).some((id) => id !== "" && id !== "null");
+/** Whether a `space_id` filter names a space: an id that is empty or null filters nothing (semantics 1.7). */
+export const isSpaceFilter = (ids: readonly string[] | undefined): boolean => (ids ?? []).some((id) => id !== "" && id !== "null");
 
 export const getFlow = operation({
   id: "get_flow",

@@ -11,11 +11,14 @@ import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
 import * as envDiff from "./env-diff.ts";
+import * as environmentPolicies from "./environment-policies.ts";
+import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
+import * as reports from "./reports.ts";
 import * as schemas from "./schemas.ts";
 import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
@@ -27,7 +30,8 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, envDiff, flows, meta, organizations, policies, removed, schemas, snapshots, tags, trails, users,
+  snykAttestations, sonarAttestations, envDiff, environmentPolicies, environments, flows, meta, organizations, policies, removed, reports,
+  schemas, snapshots, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

@@ -2,8 +2,11 @@
 import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { Caller, Membership, RequestFacts } from "../http/mount.ts";
+import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import type { AuditEntry } from "../store/audit.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
 import type { Store } from "../store/index.ts";
+import type { Actor } from "../store/recording.ts";
 import type { Urls } from "./urls.ts";
 import type { EvidenceReader } from "./evidence.ts";
 
@@ -23,8 +26,25 @@ export type Context = {
   readonly caller: Caller;
   /** Adds facts to the audit entry of this write. */
   note(detail: Record<string, unknown>): void;
-  /** What was noted so far. */
-  readonly noted: Record<string, unknown>;
+  /** The audit entry of this write, with what was noted so far. */
+  auditEntry(): AuditEntry;
+  readonly recorder: Recorder;
+  readonly jobs: Jobs;
+  /** What the answer waits for after the commit. */
+  readonly pending: (() => Promise<void>)[];
+};
+
+/** Takes work that would hold up everybody else to a thread of its own; see jobs/recorder.ts. */
+export type Recorder = {
+  /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
+  takes(weight: number): boolean;
+  /** Records a report. @returns the index of the snapshot, null when none was made. Rejects with AppError not_found when the environment was archived meanwhile. */
+  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<number | null>;
+};
+
+export type Jobs = {
+  /** Resolves when the job is done. */
+  settled(id: number): Promise<void>;
 };
 
 export type AssayOperation = AnyOperation<Context>;
@@ -33,12 +53,24 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** Makes the contexts of a running server. */
-export function contextFactory(parts: { store: Store; urls: Urls; evidence: EvidenceReader; now(): number; openApi(): unknown }) {
+export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "now" | "openApi" | "recorder" | "jobs">) {
   return (facts: RequestFacts<OrgMembership>): Context => {
     const noted: Record<string, unknown> = {};
     return {
       ...parts,
-      noted,
+      pending: [],
+      auditEntry() {
+        const { publicId, name, kind, keyPublicId } = demand(facts.caller, "caller");
+        return {
+          organizationId: facts.membership?.organizationId ?? null,
+          actor: { kind, publicId, name, keyPublicId },
+          operation: facts.operationId,
+          event: demand(facts.event, "audit event"),
+          target: facts.path,
+          requestId: facts.requestId,
+          detail: Object.keys(noted).length > 0 ? { ...noted } : null,
+        };
+      },
       note: (detail) => void Object.assign(noted, detail),
       get organization() {
         return demand(facts.membership, "organization").organization;

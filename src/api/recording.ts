@@ -1,22 +1,80 @@
-/** How reports and changes of policies and allowlists become snapshots. */
+/** How reports, and changes of policies and allowlists, become snapshots (semantics 6.4). */
+import { badRequest } from "../errors.ts";
 import type { Reply } from "../http/operation.ts";
+import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import type { EnvironmentRow } from "../store/environments.ts";
+import type { EnvironmentRow, PhysicalType } from "../store/environments.ts";
+import { digestOf } from "../store/recording.ts";
+import type { Actor, Survey } from "../store/recording.ts";
 import type { Context } from "./kit.ts";
 
-/** Records what a reporter saw running. @returns 201 when that made a snapshot, 200 when nothing changed (semantics 6.4). */
-export function recordReport(context: Context, environment: EnvironmentRow, artifacts: readonly ReportedArtifact[]): Reply {
-  throw new Error(`not yet: ${context.organization.name} ${environment.name} ${artifacts.length}`);
+/** A report on its way: `survey` is what it takes, null where the look at its digest was enough; `done` when it is recorded already. */
+export type PreparedReport = { artifacts: readonly ReportedArtifact[]; digest: string; survey: Survey | null; done: { index: number | null } | null };
+
+/** Above this many artifacts even the look at what there is to do is left to the thread. */
+const MOST_TO_SURVEY = 2_000;
+
+/** The environment that a report of this type is for. @throws AppError 404, or 400 naming both types (semantics 6.1). */
+function reportable({ store, organization }: Context, name: string, type: PhysicalType): EnvironmentRow {
+  const environment = store.environments.requireWritable(organization, name);
+  if (environment.type === "logical")
+    throw badRequest(`Environment '${name}' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`);
+  if (environment.type !== type) throw badRequest(`Environment '${name}' is of type '${environment.type}' and takes no reports of type '${type}'`);
+  return environment;
 }
 
-/** The policies that are attached to an environment changed: its latest snapshot is evaluated at once, and a new one made (semantics 5.5). */
-export function policiesChanged(context: Context, environmentId: number): void {
-  void context;
-  void environmentId;
+const actorOf = ({ caller }: Context): Actor => ({ publicId: caller.publicId, shownName: caller.shownName });
+
+/** Outside of any transaction: finds what a report changes, and where that is much, has it recorded by the thread. */
+export async function prepareReport(context: Context, name: string, type: PhysicalType, artifacts: readonly ReportedArtifact[]): Promise<PreparedReport> {
+  const { store, recorder } = context;
+  const environment = reportable(context, name, type);
+  const digest = digestOf(artifacts);
+  const prepared = { artifacts, digest, survey: null, done: null };
+  if (store.recording.isUnchanged(environment, digest)) return prepared;
+  const survey = artifacts.length > MOST_TO_SURVEY && recorder.takes(artifacts.length) ? null : store.recording.survey(environment, "report", artifacts);
+  if (survey && !recorder.takes(survey.weight)) return { ...prepared, survey };
+  const index = await recorder.report({ environmentId: environment.id, artifacts, actor: actorOf(context), entry: context.auditEntry() });
+  return { ...prepared, done: { index } };
 }
 
-/** An artifact was allowlisted: its verdict is looked at again at once, and a snapshot made if it flips (semantics 5.6). */
-export function artifactAllowed(context: Context, environmentId: number): void {
-  void context;
-  void environmentId;
+/** Inside the write. @returns 201 when the report made a snapshot, 200 when nothing changed; `last_reported_at` moves in both cases. */
+export function recordReport(context: Context, name: string, type: PhysicalType, { artifacts, digest, survey, done }: PreparedReport): Reply {
+  const { store } = context;
+  if (done) return { ...answer(done.index), unaudited: true };
+  const environment = reportable(context, name, type);
+  if (store.recording.isUnchanged(environment, digest)) {
+    store.recording.touch(environment.id);
+    return { ...answer(null), unaudited: true };
+  }
+  const current = survey && store.recording.isCurrent(survey) ? survey : store.recording.survey(environment, "report", artifacts);
+  const index = store.recording.apply(store.recording.plan(current), actorOf(context));
+  context.note({ snapshot: index });
+  return index === null ? { ...answer(null), unaudited: true } : answer(index);
+}
+
+const answer = (index: number | null): { status: 200 | 201; body: "OK" } => ({ status: index === null ? 200 : 201, body: "OK" });
+
+/** The attached policies of an environment changed: its latest snapshot is evaluated at once, and a new one made (semantics 5.5). */
+export const policiesChanged = (context: Context, environmentId: number): void => reevaluate(context, environmentId, "policies");
+
+/** An artifact was allowlisted: what runs is looked at again at once, and a snapshot made if a verdict flips (semantics 5.6). */
+export const artifactAllowed = (context: Context, environmentId: number): void => reevaluate(context, environmentId, "allowlist");
+
+/**
+ * Looks at the latest snapshot again, inside the write that made it necessary. Where that is much work, it becomes a job of
+ * the same write, and the answer waits until it is done; should the process die before, the next start does it.
+ */
+function reevaluate(context: Context, environmentId: number, cause: Exclude<Cause, "report" | "policy_version">): void {
+  const { store, recorder, jobs, pending } = context;
+  const environment = store.environments.get(environmentId);
+  if (environment.snapshot_count === 0) return;
+  const actor = actorOf(context);
+  const survey = recorder.takes(store.snapshots.size(environmentId)) ? null : store.recording.survey(environment, cause, null);
+  if (survey) {
+    store.recording.apply(store.recording.plan(survey), actor);
+    return;
+  }
+  const job = store.reevaluation.ask(environment, cause, actor);
+  pending.push(() => jobs.settled(job));
 }

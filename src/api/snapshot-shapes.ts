@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments.ts";
 import { PolicyEvaluation, PolicyExpression } from "./asserts.ts";
+import { K8SOwner } from "./reports.ts";
 import { GitCommitInfo } from "./shapes.ts";
 
 const SnapshotAnnotation = named(
@@ -55,7 +56,7 @@ const SnapshotPod = named(
   Closed({
     namespace: Type.String(),
     creationTimestamp: Type.Integer(),
-    owners: Nullable(Type.Array(Type.Record(Type.String(), Type.Unknown()), { description: "As they were reported" })),
+    owners: Nullable(Type.Array(K8SOwner, { description: "As they were reported" })),
   }),
 );
 

@@ -43,6 +43,10 @@ export type RequestFacts<M extends Membership = Membership> = {
   /** null on operations outside an organization. */
   membership: M | null;
   operationId: string;
+  /** Name of the audit event, null where nothing changes. */
+  event: string | null;
+  /** Path of the request: what the audit entry is about. */
+  path: string;
 };
 
 export type House<Context, M extends Membership = Membership> = {
@@ -56,7 +60,9 @@ export type House<Context, M extends Membership = Membership> = {
   /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
   write<T>(work: () => T): Promise<T>;
   /** Appends the audit entry of a write that is about to be committed. Runs inside the writer. */
-  audit(context: Context, facts: RequestFacts<M>, event: string, target: string): void;
+  audit(context: Context): void;
+  /** Waits, after the commit, for what a handler left to others and the answer should see done. */
+  settle(context: Context): Promise<void>;
   evidence: EvidenceStage;
   newId(): string;
   logRequest(line: RequestEntry, error: unknown): void;
@@ -211,9 +217,10 @@ async function serve<Context, M extends Membership>(
         ? operation.handle(context, input, prepared)
         : await house.write(() => {
             const answer = operation.handle(context, input, prepared);
-            if (operation.audit) house.audit(context, facts, operation.audit, ctx.path);
+            if (operation.audit && !("unaudited" in answer)) house.audit(context);
             return answer;
           });
+    if (operation.method !== "GET") await house.settle(context);
     await send(house, operation, ctx, reply);
   } finally {
     if (staged && !published) await house.evidence.discard([staged]);
@@ -232,6 +239,8 @@ function authorize<Context, M extends Membership>(
     caller: null,
     membership: null,
     operationId: operation.id,
+    event: operation.audit,
+    path: ctx.path,
   };
   if (operation.permission === "public") return facts;
   const key = credentialOf(ctx.req.headers.authorization);

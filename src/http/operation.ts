@@ -58,9 +58,12 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   sent: ReadonlySet<string>;
 };
 
-/** What a handler answers: a JSON body, or a file. */
+/**
+ * What a handler answers: a JSON body, or a file. `unaudited`: a write that changed nothing worth an entry in the audit log, or
+ * whose change was stored together with its entry already.
+ */
 export type Reply =
-  | { status: 200 | 201; body: unknown; headers?: Record<string, string> }
+  | { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true }
   | { status: 200; download: Download };
 
 /** A file answer. `open` is called after the answer was decided; `start` and `end` are inclusive byte offsets. */

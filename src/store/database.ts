@@ -78,6 +78,16 @@ export function openDatabase(directory: string, now: number, steps: readonly Mig
   return db;
 }
 
+/**
+ * A further connection to a database that this process has open, for a thread that writes while the right to do so is lent
+ * to it (writer.ts).
+ */
+export function openBeside(directory: string): Db {
+  const db = connect(join(directory, "assay.db"), directory);
+  db.pragma("cache_size = -4096"); // 4 MiB: it reads what it writes, and holds on to nothing between two tasks
+  return db;
+}
+
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
   const db = withStablePlans(new Database(image ?? ":memory:", options(null)));

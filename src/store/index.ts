@@ -5,14 +5,17 @@ import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { factStore } from "./facts.ts";
 import { flowStore } from "./flows.ts";
+import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
 import { recordingStore } from "./recording.ts";
+import { reevaluationStore } from "./reevaluation.ts";
 import { repoStore } from "./repos.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
 import { snapshotStore } from "./snapshots.ts";
@@ -32,6 +35,7 @@ export function openStore(db: Db, sources: Sources) {
   const attestations = attestationStore(db, sources);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources);
+  const jobs = jobStore(db, sources);
   return {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -50,7 +54,10 @@ export function openStore(db: Db, sources: Sources) {
     audit: auditStore(db, sources),
     policies,
     environments,
+    environmentLists: environmentListStore(db),
     snapshots: snapshotStore(db),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
+    jobs,
+    reevaluation: reevaluationStore(db, { jobs, staleness }),
   };
 }

@@ -85,6 +85,10 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     "SELECT id, policy_id, type, timestamp, user_name, data_json FROM policy_events WHERE policy_id = ? ORDER BY id",
   );
   const insertEvent = db.prepare("INSERT INTO policy_events (policy_id, type, timestamp, user_name, data_json) VALUES (?, ?, ?, ?, ?)");
+  const consumersOf = db.prepare<[number], { name: string }>(
+    `SELECT environment.name FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
+     WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY environment.name`,
+  );
   const documents = documentCache();
 
   const find = (organizationId: number, name: string): PolicyRow | null => byName.get(organizationId, name) ?? null;
@@ -130,8 +134,8 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     },
     /** The history, oldest first. */
     events: (policyId: number): PolicyEventRow[] => eventsOf.all(policyId),
-    /** Names of the environments that use the policy. There are no environments in this version of the schema. */
-    consumingEnvironments: (_policyId: number): string[] => [],
+    /** Names of the active environments to which the policy is attached, in their order. */
+    consumingEnvironments: (policyId: number): string[] => consumersOf.all(policyId).map(({ name }) => name),
 
     /**
      * Creates a policy or changes it (semantics 5.5); to be called inside a write, whose serial order is what numbers the

@@ -130,20 +130,27 @@ export function snapshotStore(db: Db) {
     .pluck();
   // Keys come as one JSON list, so that a snapshot of any size takes one statement for each kind of row.
   const recordsById = db.prepare<[string], ShownRecordRow>(
-    "SELECT a.id, a.public_id, a.git_commit_info_json, a.repo_url FROM json_each(?) key JOIN artifacts a ON a.id = key.value",
+    "SELECT a.id, a.public_id, a.git_commit_info_json, a.repo_url FROM json_each(?) JOIN artifacts a ON a.id = json_each.value",
   );
   const replacedBy = db.prepare<[string], ReplacedRow>(
     `SELECT d.id AS deployment_id, p.fingerprint, p.artifact_name, p.reference_name, t.name AS trail_name, a.git_commit, a.commit_url, a.repo_url, a.state
-     FROM json_each(?) key JOIN deployments d ON d.id = key.value JOIN deployments p ON p.id = d.replaced_id
+     FROM json_each(?) JOIN deployments d ON d.id = json_each.value JOIN deployments p ON p.id = d.replaced_id
        JOIN artifacts a ON a.id = p.artifact_id LEFT JOIN trails t ON t.id = a.trail_id`,
   );
   const policiesOf = db.prepare<[string], ShownPolicyRow>(
     `SELECT v.id AS version_id, p.public_id, p.name, v.version
-     FROM json_each(?) key JOIN policy_versions v ON v.id = key.value JOIN policies p ON p.id = v.policy_id`,
+     FROM json_each(?) JOIN policy_versions v ON v.id = json_each.value JOIN policies p ON p.id = v.policy_id`,
   );
   const kept = evaluationCache();
 
+  const sizeOf = db.prepare<[number], { size: number }>(
+    `SELECT s.compliant_count + s.non_compliant_count + s.unknown_count AS size
+     FROM environments e JOIN snapshots s ON s.environment_id = e.id AND s.idx = e.snapshot_count WHERE e.id = ?`,
+  );
+
   return {
+    /** How many artifacts run in the latest snapshot. */
+    size: (environmentId: number): number => sizeOf.get(environmentId)?.size ?? 0,
     /** One snapshot, null when there is none of that index. */
     find: (environmentId: number, index: number): SnapshotRow | null => byIndex.get(environmentId, index) ?? null,
     /** What a snapshot of a physical environment shows, what exited in it included, by name. */

@@ -3,7 +3,8 @@
  * savepoint of its own, so that a refused write leaves nothing behind and does not disturb its neighbours. Nobody is
  * answered before COMMIT returned.
  *
- * Work is synchronous: no promise can live inside a transaction, and nothing else on this thread can see it half done.
+ * Work is synchronous: no promise can live inside a transaction, and nothing else on this thread can see it half done. What
+ * takes too long for that is done on another connection, in another thread, to which the right to write is lent.
  */
 import type { Db } from "./database.ts";
 import { AppError, unavailable } from "../errors.ts";
@@ -24,7 +25,9 @@ export class Writer {
   readonly #queue: Job[] = [];
   readonly #onBatch: (size: number, milliseconds: number) => void;
   readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
+  readonly #loans: (() => Promise<void>)[] = [];
   #scheduled = false;
+  #lent = false;
   #idle: (() => void)[] = [];
 
   /** `onBatch` is told the size and duration of every committed batch (metrics). */
@@ -52,20 +55,48 @@ export class Writer {
     });
   }
 
-  /** Resolves when everything queued so far is committed. */
+  /**
+   * Lends the right to write to another connection: while `work` runs, no batch does, and whoever has the other connection
+   * finds the database unlocked. What is queued meanwhile waits; reads go on. Resolves or rejects as `work` does.
+   */
+  lend<T>(work: () => Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#loans.push(() => work().then(resolve, reject));
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when everything queued so far is committed, and nothing is lent. */
   drained(): Promise<void> {
-    if (this.#queue.length === 0) return Promise.resolve();
+    if (this.#queue.length === 0 && this.#loans.length === 0 && !this.#lent) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
   #schedule(): void {
-    if (this.#scheduled) return;
+    if (this.#scheduled || this.#lent) return;
     this.#scheduled = true;
     setImmediate(() => this.#flush());
   }
 
   #flush(): void {
     this.#scheduled = false;
+    if (this.#queue.length > 0) this.#batch();
+    const loan = this.#loans.shift();
+    if (loan) {
+      this.#lent = true;
+      void loan().then(() => {
+        this.#lent = false;
+        this.#next();
+      });
+    } else this.#next();
+  }
+
+  #next(): void {
+    if (this.#queue.length > 0 || this.#loans.length > 0) this.#schedule();
+    else for (const done of this.#idle.splice(0)) done();
+  }
+
+  #batch(): void {
     const started = performance.now();
     const settle: (() => void)[] = [];
     let batch: Job[] = [];
@@ -87,8 +118,6 @@ export class Writer {
     }
     for (const done of settle) done();
     this.#onBatch(batch.length, performance.now() - started);
-    if (this.#queue.length > 0) this.#schedule();
-    else for (const done of this.#idle.splice(0)) done();
   }
 
   /** Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch is lost. */

@@ -485,4 +485,69 @@ test("readers read policies and may not write them; strangers see those of publi
   assert.equal(answer.body, denied);
 });
 
+/** An environment that uses these policies, by name. */
+function environment(on: TestServer, at: At, policies: string[], archivedAt: number | null = null): number {
+  const organization = on.store.organizations.find(at.org) as { id: number };
+  const name = fresh("env");
+  const id = Number(
+    on.db
+      .prepare("INSERT INTO environments (public_id, organization_id, name, type, archived_at, created_at, last_modified_at) VALUES (?, ?, ?, 'K8S', ?, 1, 1)")
+      .run(name, organization.id, name, archivedAt).lastInsertRowid,
+  );
+  const attach = on.db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)");
+  policies.forEach((policy, position) => attach.run(id, on.store.policies.find(organization.id, policy)?.id, position));
+  return id;
+}
+
+const revision = (on: TestServer, id: number): number => on.store.environments.get(id).revision;
+
+test("a new version asks for the active environments that use the policy, and nothing else does", async () => {
+  const own = await startServer();
+  try {
+    // Jobs then stay where they are.
+    await own.runner.close();
+    const jobs = () => (own.db.prepare("SELECT payload_json FROM jobs WHERE kind = 'reevaluate' ORDER BY id").pluck().all() as string[]).map((text) => JSON.parse(text));
+    const at = own.given.org();
+    const send = async (status: number, payload: unknown, file: string | null): Promise<void> => {
+      const form = { field: "payload", json: payload, ...(file === null ? {} : { file: { name: "policy_file", filename: "p.yml", content: file } }) };
+      const answer = await own.call("PUT", `/policies/${at.org}`, { key: at.key, form });
+      assert.is(answer.status, status, answer.text);
+    };
+    await send(201, { name: "p" }, null);
+    await send(201, { name: "other" }, V1);
+    const [prod, staging] = [environment(own, at, ["other", "p"]), environment(own, at, ["p"])];
+    const untouched = [environment(own, at, ["other"]), environment(own, at, []), environment(own, at, ["p"], 5)];
+
+    await send(200, { name: "p", description: "changed" }, null);
+    await send(400, { name: "p" }, "rules: none");
+    assert.equal(jobs(), []);
+
+    await send(200, { name: "p" }, V1);
+    const { publicId, name } = own.db.prepare("SELECT public_id AS publicId, name FROM users").get() as { publicId: string; name: string };
+    const asked = [prod, staging].map((id) => ({ environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: publicId, user_name: name }));
+    assert.equal(jobs(), asked);
+    assert.equal([prod, staging, ...untouched].map((id) => revision(own, id)), [1, 1, 0, 0, 0]);
+
+    await send(200, { name: "p", description: "changed again", comment: "the same file" }, V1);
+    assert.equal(jobs(), asked);
+    await send(200, { name: "p" }, V2);
+    assert.equal(jobs(), [...asked, ...asked]);
+    assert.equal([prod, staging, ...untouched].map((id) => revision(own, id)), [2, 2, 0, 0, 0]);
+  } finally {
+    await own.stop();
+  }
+});
+
+test("what a new version asks for is done soon after the answer", async () => {
+  const at = server.given.org();
+  await put(at, { name: "p" }, V1);
+  environment(server, at, ["p"]);
+  server.lines.length = 0;
+  assert.is((await put(at, { name: "p" }, V2)).status, 200);
+  await server.settled();
+  assert.is(server.db.prepare("SELECT count(*) FROM jobs").pluck().get(), 0);
+  const told = server.lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "job");
+  assert.equal(told.map(({ kind, attempts, outcome }) => [kind, attempts, outcome]), [["reevaluate", 1, "done"]]);
+});
+
 test.run();

@@ -183,6 +183,25 @@ test("leftovers are removed at the start: staged files at once, evidence that no
     assert.is((await server.stop()).code, 0);
   }));
 
+test("a job that an earlier process had begun when it died is done after the start", () =>
+  inDirectory(async (data) => {
+    look(data, (store, db) => {
+      const organization = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
+      const insert = "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)";
+      const environment = Number(db.prepare(insert).run(organization).lastInsertRowid);
+      store.jobs.add("reevaluate", { environment_id: environment, snapshot_count: 0, cause: "policy_version", user_id: "u", user_name: "u" });
+      assert.is(store.jobs.lease("reevaluate", Date.now() / 1000, 86_400, 1).length, 1);
+    });
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    await server.wrote(/"msg":"job"/);
+    const { code, err } = await server.stop();
+    assert.is(code, 0, err);
+    const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
+    assert.equal(lines.filter(({ jobs }) => jobs !== undefined).map(({ jobs, msg }) => [jobs, msg]), [[1, "jobs that an earlier process did not finish are done again"]]);
+    assert.equal(lines.filter(({ msg }) => msg === "job").map(({ kind, attempts, outcome }) => [kind, attempts, outcome]), [["reevaluate", 2, "done"]]);
+    assert.is(look(data, (_, db) => db.prepare("SELECT count(*) FROM jobs").pluck().get()), 0);
+  }));
+
 test("an error that nothing caught goes to the log", () =>
   inDirectory(async (data) => {
     const server = start(["serve", "--data", data, ...LISTEN]);

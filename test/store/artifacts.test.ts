@@ -92,7 +92,7 @@ test("every query on artifacts is served by an index, and pages are read in its 
   assert.ok(about.length > 20);
   for (const text of about) {
     // json_each is a table made of one value.
-    const scans = plan(db, text).filter((step) => step.startsWith("SCAN") && !/^SCAN \w+ VIRTUAL TABLE/.test(step));
+    const scans = plan(db, text).filter((step) => step.startsWith("SCAN") && !/^SCAN (c|json_each) VIRTUAL TABLE/.test(step));
     assert.equal(scans, [], text);
   }
   const paged = about.filter((text) => /WHERE a\.(organization_id|flow_id|repo_id) (= \?|IN \(\?\)) ORDER BY a\.id DESC LIMIT \? OFFSET \?/.test(text));

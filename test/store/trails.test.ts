@@ -103,7 +103,8 @@ test("every query on trails is served by an index", () => {
   assert.is(sql.length - before, 10);
   const about = sql.filter((text) => /\b(trails|trail_events|trail_repos)\b/.test(text) && text.startsWith("SELECT"));
   for (const text of about) {
-    const scans = plan(db, text).filter((step) => step.startsWith("SCAN"));
+    // json_each is a table made of one value.
+    const scans = plan(db, text).filter((step) => step.startsWith("SCAN") && !step.startsWith("SCAN json_each VIRTUAL TABLE"));
     assert.equal(scans, [], text);
   }
   // Without a filter that cuts the order, the page is read in the order of the index: nothing is sorted.

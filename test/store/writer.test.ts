@@ -82,4 +82,37 @@ test("drained resolves after the last commit", async () => {
   await writer.drained();
 });
 
+test("while the right to write is lent nothing is written; what came before is committed, what comes meanwhile waits", async () => {
+  const { db, writer, add, all } = given();
+  const order: string[] = [];
+  let giveBack = (): void => undefined;
+  const before = writer.run(add(1)).then(() => order.push("before"));
+  let began = (): void => undefined;
+  const beginning = new Promise<void>((resolve) => (began = resolve));
+  const loan = writer
+    .lend(() => {
+      order.push(`lent, in a transaction: ${db.inTransaction}`);
+      began();
+      return new Promise<string>((resolve) => (giveBack = () => resolve("done")));
+    })
+    .then((result) => order.push(result));
+  await beginning;
+  const during = writer.run(add(2)).then(() => order.push("during"));
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  assert.equal(all(), [1]);
+  giveBack();
+  await Promise.all([before, loan, during, writer.drained()]);
+  assert.equal(order, ["lent, in a transaction: false", "before", "done", "during"]);
+  assert.equal(all(), [1, 2]);
+});
+
+test("a loan that fails tells its borrower, and writing goes on", async () => {
+  const { writer, add, all } = given();
+  const [loan, write] = await Promise.allSettled([writer.lend(() => Promise.reject(new Error("the thread died"))), writer.run(add(1))]);
+  assert.is((loan as PromiseRejectedResult).reason.message, "the thread died");
+  assert.is(write?.status, "fulfilled");
+  await writer.drained();
+  assert.equal(all(), [1]);
+});
+
 test.run();

@@ -171,7 +171,7 @@ CREATE TABLE deployments (
   artifact_id     INTEGER NOT NULL REFERENCES artifacts (id),
   repo_id         INTEGER REFERENCES repos (id),
   reference_name  TEXT NOT NULL, -- '': reported without one
-  replaced_id     INTEGER REFERENCES deployments (id)
+  replaced_id     INTEGER -- a row of this table; no foreign key, which would look through the table at every insert
 ) STRICT;
 CREATE INDEX deployments_by_organization ON deployments (organization_id, deployed_at) WHERE ordinal = 0;
 CREATE INDEX deployments_by_environment ON deployments (environment_id, deployed_at) WHERE ordinal = 0;
@@ -192,4 +192,4 @@ CREATE TABLE jobs (
   attempts     INTEGER NOT NULL DEFAULT 0,
   last_error   TEXT
 ) STRICT;
-CREATE INDEX jobs_by_due ON jobs (due_at);
+CREATE INDEX jobs_by_due ON jobs (kind, due_at);

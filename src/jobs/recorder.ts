@@ -1,0 +1,86 @@
+/**
+ * Records what would hold up the main thread. Up to HEAVY artifacts are evaluated and written there, between other writes;
+ * more of them are a task of the recording thread, which gets the right to write for as long as it writes.
+ */
+import type { Cause } from "../domain/snapshot/diff.ts";
+import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import { notFound, unavailable } from "../errors.ts";
+import type { AuditEntry } from "../store/audit.ts";
+import type { EnvironmentRow } from "../store/environments.ts";
+import type { Store } from "../store/index.ts";
+import type { Actor } from "../store/recording.ts";
+import type { ReevaluatePayload } from "../store/reevaluation.ts";
+import type { Writer } from "../store/writer.ts";
+import type { Pool } from "../workers/pool.ts";
+import type { RecordingOrder, RecordingResult } from "../workers/recording-worker.ts";
+
+/** Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the loop may be held for 20 ms. */
+const HEAVY = 64;
+
+/** Tasks that wait at most: each keeps its report in memory, and one of the largest reports takes a second or two. */
+const MOST_WAITING = 16;
+
+/** Milliseconds for a task, its waiting for others included: a hundred thousand artifacts take a fraction of it. */
+const DEADLINE = 300_000;
+
+export type RecordingPool = Pool<RecordingOrder, RecordingResult>;
+export type Recorder = ReturnType<typeof createRecorder>;
+
+/** @param pool null where there is no thread, as over a database in memory: then everything is done in the main thread. */
+export function createRecorder({ store, writer, now, pool }: { store: Store; writer: Writer; now(): number; pool: RecordingPool | null }) {
+  let sequence = 0;
+  let waiting = 0;
+  let last: Promise<unknown> = Promise.resolve();
+
+  /** One task after the other: the thread keeps one plan. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    waiting += 1;
+    const turn = last.then(work).finally(() => (waiting -= 1));
+    last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async function record(
+    thread: RecordingPool,
+    task: { environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null; actor: Actor; entry: AuditEntry | null },
+  ): Promise<RecordingResult> {
+    const { environmentId, cause, artifacts, actor, entry } = task;
+    const number = (sequence += 1);
+    const planned = await thread.run({ type: "plan", sequence: number, environmentId, cause, artifacts }, { deadline: DEADLINE });
+    if (!planned.planned) return planned;
+    return writer.lend(() => thread.run({ type: "apply", sequence: number, now: now(), actor, entry }, { deadline: DEADLINE }));
+  }
+
+  return {
+    /** Whether so many artifacts to evaluate or write are work for the thread. */
+    takes: (weight: number): boolean => pool !== null && weight > HEAVY,
+
+    /** Records a report. @returns the index of the snapshot, null when none was made. @throws AppError not_found, unavailable. */
+    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<number | null> {
+      if (!pool) throw new Error("there is no thread that records");
+      if (waiting >= MOST_WAITING) throw unavailable("The server has too many large reports to record. Please try again", 5);
+      const { planned, index } = await inTurn(() => record(pool, { ...task, cause: "report" }));
+      if (!planned) throw notFound("The environment was archived while the report was recorded");
+      return index;
+    },
+
+    /**
+     * Looks at the latest snapshot of an environment again. Nothing happens when it is archived, has none, or when somebody
+     * else did it since it was asked for: doing it twice is as good as once.
+     */
+    async reevaluate({ environment_id: environmentId, snapshot_count, cause, user_id, user_name }: ReevaluatePayload): Promise<void> {
+      const actor: Actor = { publicId: user_id, shownName: user_name };
+      const isDone = (environment: EnvironmentRow): boolean =>
+        environment.archived_at !== null ||
+        (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
+      if (pool && store.snapshots.size(environmentId) > HEAVY) {
+        if (!isDone(store.environments.get(environmentId))) await inTurn(() => record(pool, { environmentId, cause, artifacts: null, actor, entry: null }));
+        return;
+      }
+      await writer.run(() => {
+        const environment = store.environments.get(environmentId);
+        if (!isDone(environment)) store.recording.record(environment, cause, null, actor);
+      });
+    },
+  };
+}

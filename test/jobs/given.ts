@@ -1,0 +1,108 @@
+/** What the tests of jobs start from: a clock that they move, handlers that they end, runners over real databases. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createRunner } from "../../src/jobs/runner.ts";
+import type { JobHandler, Runner, Timer } from "../../src/jobs/runner.ts";
+import { createLogger } from "../../src/log.ts";
+import { openDatabase, openMemory } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
+import type { Store } from "../../src/store/index.ts";
+import { Writer } from "../../src/store/writer.ts";
+
+/** Where the clock stands at first, epoch seconds. */
+export const T = 1_700_000_000;
+
+type Alarm = { at: number; ring: () => void };
+
+/** A clock that stands until a test moves it; its timers ring in order on the way. */
+export function clock() {
+  const alarms = new Set<Alarm>();
+  const time = {
+    at: T,
+    timer: ((seconds, ring) => {
+      const alarm = { at: time.at + seconds, ring };
+      alarms.add(alarm);
+      return () => void alarms.delete(alarm);
+    }) as Timer,
+    /** Seconds until each timer rings, soonest first. */
+    alarms: () => [...alarms].map(({ at }) => at - time.at).sort((a, b) => a - b),
+    /** Moves on, and lets what rings do its writes before the next one does. */
+    async pass(seconds: number): Promise<void> {
+      const end = time.at + seconds;
+      for (;;) {
+        const [next] = [...alarms].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
+        if (!next) break;
+        alarms.delete(next);
+        time.at = Math.max(time.at, next.at);
+        next.ring();
+        await turns();
+      }
+      time.at = end;
+    },
+  };
+  return time;
+}
+
+/** Some turns of the event loop: enough for a write or two, whose queue needs one each. */
+export async function turns(): Promise<void> {
+  for (let n = 0; n < 6; n += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+type Options = { db?: Db; time?: ReturnType<typeof clock>; parallel?: Record<string, number> };
+
+/** A runner over a store. `add` is a committed write, which wakes it as the composition root does. */
+export function given(handlers: Record<string, JobHandler>, { db = openMemory(), time = clock(), parallel = {} }: Options = {}) {
+  const store = openStore(db, { now: () => time.at, newId: () => "" });
+  const lines: Record<string, unknown>[] = [];
+  const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
+  const writer: Writer = new Writer(db, () => {
+    if (store.jobs.wereAdded()) runner.wake();
+  });
+  const runner: Runner = createRunner({ store, writer, logger, handlers, parallel, now: () => time.at, timer: time.timer });
+  const add = (kind: string, payload: unknown, dueAt?: number): Promise<number> => writer.run(() => store.jobs.add(kind, payload, dueAt));
+  return { db, store, writer, runner, time, lines, add };
+}
+
+/** A handler whose jobs end when the test says so. `begun` are the payloads so far. */
+export function gate() {
+  const begun: unknown[] = [];
+  const ends: (() => void)[] = [];
+  return {
+    begun,
+    handler: ((payload) => {
+      begun.push(payload);
+      return new Promise((resolve) => ends.push(resolve));
+    }) as JobHandler,
+    /** Ends the oldest that runs. */
+    async end(): Promise<void> {
+      ends.shift()?.();
+      await turns();
+    },
+  };
+}
+
+/** How many jobs are left. */
+export const count = ({ db }: { db: Db }): unknown => db.prepare("SELECT count(*) FROM jobs").pluck().get();
+/** What is stored of a job: attempts, end of the lease, due time, error; null when it is gone. */
+export const stored = (store: Store, id: number) => {
+  const job = store.jobs.get(id);
+  return job && [job.attempts, job.leased_until, job.due_at, job.last_error];
+};
+
+/** With a database in a file; every call of `open` is one more process, as far as the database can tell. */
+export async function inFile(body: (open: () => Db) => Promise<void>): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "assay-jobs-"));
+  const dbs: Db[] = [];
+  try {
+    await body(() => {
+      const db = openDatabase(directory, T);
+      dbs.push(db);
+      return db;
+    });
+  } finally {
+    for (const db of dbs) db.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

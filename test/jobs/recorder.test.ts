@@ -1,0 +1,132 @@
+/** The recorder over a real file and a real thread. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createRecordingPool } from "../../src/assay.ts";
+import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
+import { createRecorder } from "../../src/jobs/recorder.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
+import { Writer } from "../../src/store/writer.ts";
+
+const test = suite("jobs/recorder");
+const ADA = { publicId: "ada-id", shownName: "Ada" };
+const MANY = 200;
+
+/** A database in a file with one environment, and a recorder with its thread; `now` stands still at 5000. */
+async function world(body: (house: ReturnType<typeof open>) => Promise<void>): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "assay-recorder-"));
+  const house = open(directory);
+  try {
+    await body(house);
+  } finally {
+    await house.writer.drained();
+    await house.pool.close();
+    house.db.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function open(directory: string) {
+  const db = openDatabase(directory, 1);
+  let ids = 0;
+  const store = openStore(db, { now: () => 5000, newId: () => `id-${++ids}` });
+  const organizationId = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
+  const environmentId = Number(
+    db.prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)").run(organizationId).lastInsertRowid,
+  );
+  const writer = new Writer(db);
+  const pool = createRecordingPool(directory);
+  const recorder = createRecorder({ store, writer, now: () => 5000, pool });
+  const entry = { organizationId, actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" }, operation: "k8s_report", event: "environment.reported", target: "/x", requestId: "r", detail: null };
+  const report = (artifacts: readonly ReportedArtifact[]) => recorder.report({ environmentId, artifacts, actor: ADA, entry });
+  const policy = (yaml: string) => store.policies.put(organizationId, { name: "p", description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "" } }).policy.id;
+  const attach = (policyId: number) => {
+    db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, 1)").run(environmentId, policyId);
+    store.staleness.policiesChanged(environmentId);
+  };
+  const asked = (cause: "policies" | "policy_version") => {
+    const id = store.reevaluation.ask(store.environments.get(environmentId), cause, ADA);
+    return JSON.parse(store.jobs.get(id)?.payload_json ?? "");
+  };
+  return { db, store, organizationId, environmentId, writer, pool, recorder, report, policy, attach, asked };
+}
+
+const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
+  Array.from({ length: count }, (_, index) => ({
+    name: `app-${String(index).padStart(6, "0")}`, fingerprint: (index + offset).toString(16).padStart(64, "a"), instances: { created: [100] },
+  }));
+
+test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
+  await world(async ({ recorder, store, writer }) => {
+    assert.equal([recorder.takes(1), recorder.takes(64), recorder.takes(65)], [false, false, true]);
+    assert.is(createRecorder({ store, writer, now: () => 1, pool: null }).takes(1_000_000), false);
+  });
+});
+
+test("the thread records a report, with its entry in the audit log; one that changes nothing leaves none", async () => {
+  await world(async ({ store, organizationId, environmentId, report }) => {
+    assert.is(await report(artifacts(MANY)), 1);
+    assert.is(await report(artifacts(MANY)), null);
+    assert.is(await report(artifacts(MANY, 1)), 2);
+    const { snapshot_count, last_reported_at } = store.environments.get(environmentId);
+    assert.equal([snapshot_count, last_reported_at, store.snapshots.size(environmentId)], [2, 5000, MANY]);
+    assert.equal(store.audit.latest(organizationId, 9).map(({ event, detail_json }) => [event, detail_json]), [["environment.reported", '{"snapshot":2}'], ["environment.reported", '{"snapshot":1}']]);
+  });
+});
+
+test("reports that race are recorded one after the other, writes beside them too, and no index is missing or twice", async () => {
+  await world(async ({ db, environmentId, writer, store, report }) => {
+    const indexes = await Promise.all([0, 1, 2, 3].map((offset) => report(artifacts(MANY, offset))));
+    const light = await Promise.all([
+      report(artifacts(MANY, 4)),
+      writer.run(() => store.recording.record(store.environments.get(environmentId), "report", artifacts(3), ADA)),
+    ]);
+    assert.equal([...indexes, ...light].sort(), [1, 2, 3, 4, 5, 6]);
+    assert.equal(db.prepare("SELECT idx FROM snapshots ORDER BY idx").pluck().all(), [1, 2, 3, 4, 5, 6]);
+  });
+});
+
+test("an environment that was archived on the way takes nothing", async () => {
+  await world(async ({ db, environmentId, writer, report }) => {
+    const late = report(artifacts(MANY));
+    await writer.run(() => db.prepare("UPDATE environments SET archived_at = 1 WHERE id = ?").run(environmentId));
+    try {
+      await late;
+      assert.unreachable();
+    } catch (error) {
+      assert.is((error as { code: string }).code, "not_found");
+    }
+    assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
+  });
+});
+
+test("a re-evaluation makes a snapshot, and doing it again makes none", async () => {
+  await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+    await report(artifacts(MANY));
+    attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+    const attached = asked("policies");
+    await recorder.reevaluate(attached);
+    await recorder.reevaluate(attached);
+    assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [2, 0]);
+    policy("artifacts: {}\n");
+    store.staleness.policiesChanged(environmentId);
+    const versioned = asked("policy_version");
+    await recorder.reevaluate(versioned);
+    await recorder.reevaluate(versioned);
+    assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [3, 1]);
+  });
+});
+
+test("a task too many is told to come again", async () => {
+  await world(async ({ report }) => {
+    const answers = await Promise.allSettled(Array.from({ length: 20 }, (_, offset) => report(artifacts(70, offset))));
+    const refused = answers.filter((answer) => answer.status === "rejected");
+    assert.is(refused.length, 4);
+    for (const { reason } of refused as PromiseRejectedResult[]) assert.is(reason.code, "unavailable");
+  });
+});
+
+test.run();
