@@ -57,7 +57,7 @@ export const environmentDiff = operation({
     200: { description: "The differences", schema: EnvironmentDiffResponse },
     404: { description: "No such environment or snapshot", schema: Message },
   },
-  example: { params: { org: "acme" }, query: { snappish1: "production#1", snappish2: "production" } },
+  example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production~0" } },
   handle(context, { query }) {
     const now = context.now();
     const [first, second] = [parseSnappish(query.snappish1, now), parseSnappish(query.snappish2, now)];

@@ -183,8 +183,8 @@ export const getFlow = operation({
   handle({ store, organization }, { params }) {
     const row = store.flows.require(organization, params.flow_name);
     const { content } = store.templates.get(row.template_id);
-    // No deployment is recorded for a flow yet.
-    return { status: 200, body: { ...presentFlow(row, organization.name, content, store.flows.tags(row.id)), last_deployment_at: null } };
+    const last_deployment_at = store.deployments.latestOfFlow(organization.id, row.id);
+    return { status: 200, body: { ...presentFlow(row, organization.name, content, store.flows.tags(row.id)), last_deployment_at } };
   },
 });
 

@@ -1,5 +1,6 @@
 /** All operations of the API: everything that the files of this folder export as an operation. */
 import type { AssayOperation } from "./kit.ts";
+import * as allowlists from "./allowlists.ts";
 import * as artifacts from "./artifacts.ts";
 import * as asserts from "./asserts.ts";
 import * as genericAttestations from "./attestations/generic.ts";
@@ -10,6 +11,7 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as deployments from "./deployments.ts";
 import * as envDiff from "./env-diff.ts";
 import * as environmentPolicies from "./environment-policies.ts";
 import * as environments from "./environments.ts";
@@ -29,9 +31,9 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, envDiff, environmentPolicies, environments, flows, meta, organizations, policies, removed, reports,
-  schemas, snapshots, tags, trails, users,
+  allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
+  attestationReads, snykAttestations, sonarAttestations, deployments, envDiff, environmentPolicies, environments, flows, meta,
+  organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

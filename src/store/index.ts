@@ -1,10 +1,12 @@
 /** All stores over one connection. Each prepares its statements once. */
+import { allowlistStore } from "./allowlists.ts";
 import { apiKeyStore } from "./api-keys.ts";
 import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { deploymentStore } from "./deployments.ts";
 import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
@@ -56,6 +58,8 @@ export function openStore(db: Db, sources: Sources) {
     environments,
     environmentLists: environmentListStore(db),
     snapshots: snapshotStore(db),
+    allowlists: allowlistStore(db, sources, staleness),
+    deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
     reevaluation: reevaluationStore(db, { jobs, staleness }),

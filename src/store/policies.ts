@@ -35,6 +35,9 @@ export type PolicyVersionRow = {
   policy_yaml: string;
 };
 
+/** A policy that is attached to an environment, at the version that applies there. */
+export type PolicyInForce = { policy_name: string; version_id: number; version: number };
+
 export type PolicyEventType = "creation" | "metadata_update" | "new_version" | "renaming" | "archiving";
 
 export type PolicyEventRow = {
@@ -76,6 +79,11 @@ export function policyStore(db: Db, { now, newId }: Sources) {
   );
   const latestOf = db.prepare<[number], PolicyVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE policy_id = ? ORDER BY version DESC LIMIT 1`,
+  );
+  const attached = db.prepare<[number], PolicyInForce>(
+    `SELECT p.name AS policy_name, v.id AS version_id, v.version FROM environment_policies ep
+       JOIN policies p ON p.id = ep.policy_id JOIN policy_versions v ON v.policy_id = ep.policy_id
+     WHERE ep.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id) ORDER BY ep.position, ep.policy_id`,
   );
   const versionById = db.prepare<[number], PolicyVersionRow>(`SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE id = ?`);
   const insertVersion = db.prepare(
@@ -121,6 +129,8 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     versions: (policyId: number): PolicyVersionRow[] => versionsOf.all(policyId),
     /** The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5). */
     latestVersion,
+    /** What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not among it (semantics 5.5). */
+    inForce: (environmentId: number): PolicyInForce[] => attached.all(environmentId),
     /**
      * The rules of a version, ready for evaluation. The document is shared: nobody may change it.
      * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what that means.

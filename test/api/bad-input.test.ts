@@ -365,20 +365,16 @@ const named = (id: string): AssayOperation => operations.find((operation) => ope
 const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env"];
 
 async function makeWorld(): Promise<void> {
-  const addEnvironment = server.db.prepare(
-    "INSERT OR IGNORE INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) SELECT 'env-' || @type, id, @name, @type, 1, 1 FROM organizations WHERE name = 'acme'",
-  );
-  for (const { id, path, example } of operations.filter(({ path }) => path.includes("/report/"))) {
-    const name = example.params?.["env_name"];
-    assert.ok(name, id);
-    addEnvironment.run({ name, type: path.split("/").at(-1) });
-  }
   for (const name of ["backend", "spare"]) {
     const json = field("data_json", JSON.stringify({ name }));
     await check(attempt(named("create_flow_with_template"), { body: Buffer.concat([json, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
   }
-  for (const [name, type] of [["spare", "K8S"], ["all-production", "logical"]])
+  const reports = operations.filter(({ path }) => path.includes("/report/"));
+  const reported = reports.map(({ path, example }) => [example.params?.["env_name"] as string, path.split("/").at(-1) as string] as const);
+  for (const [name, type] of [["spare", "K8S"], ["staging", "K8S"], ["all-production", "logical"], ...reported] as const)
     await check(attempt(named("create_env"), { body: Buffer.from(JSON.stringify({ name, type, description: "" })) }));
+  const k8s = whole(named("k8s_report"));
+  await check({ ...k8s, target: k8s.target.replace("/production/", "/staging/") });
   for (const id of WORLD) await check(whole(named(id)));
 }
 

@@ -111,7 +111,7 @@ test("a snapshot is shown whole: artifacts with their provenance, verdicts, poli
   assert.equal(rest, {
     index: 1, is_latest: true, timestamp: world.times(at, environment)[0], next_snapshot_timestamp: null, type: "K8S", compliant: false,
     artifact_compliance_count: { true: 0, false: 2, null: 0 },
-    html_url: `${HOST}/${at.org}/environments/${environment}/snapshots/1`,
+    html_url: `${HOST}/${at.org}/environments/${environment}/1`,
     user_id: REPORTER.publicId, user_name: REPORTER.shownName,
     applied_policies: [
       {
@@ -313,7 +313,7 @@ test("unknown and archived environments are told apart; an archived one is read 
   const id = world.idOf(at, environment);
   const old = fresh("old");
   server.db.prepare("INSERT INTO environment_aliases (organization_id, name, environment_id) SELECT organization_id, ?, id FROM environments WHERE id = ?").run(old, id);
-  assert.is((await read(at, old)).body.html_url, `${HOST}/${at.org}/environments/${environment}/snapshots/1`);
+  assert.is((await read(at, old)).body.html_url, `${HOST}/${at.org}/environments/${environment}/1`);
   assert.is((await read(at, old, 7)).body.message, `Org: '${at.org}'. Snapshot '${old}#7' resolves to '${old}#7'. len(snapshots) == 1. Indexes are 1-based`);
 
   const suffixed = `${environment}-archived-at-1`;
@@ -367,7 +367,7 @@ test("a snapshot of a logical environment merges its members, and tells what hap
     [third.index, third.is_latest, third.timestamp, third.next_snapshot_timestamp, third.type, third.compliant, third.artifact_compliance_count, third.user_name],
     [3, false, times[2], times[3], "logical", false, { true: 0, false: 2, null: 0 }, REPORTER.shownName],
   );
-  assert.is(third.html_url, `${HOST}/${at.org}/environments/${group}/snapshots/3`);
+  assert.is(third.html_url, `${HOST}/${at.org}/environments/${group}/3`);
   assert.equal(
     third.applied_policies.map(({ id, name, version, failing_artifacts }: any) => [id, name, version, failing_artifacts]),
     [[policyId(strict), strict, 1, [{ name: "c", fingerprint: c }, { name: "b", fingerprint: b }]], [policyId(other), other, 1, []]],

@@ -104,7 +104,7 @@ test("every query on trails is served by an index", () => {
   const about = sql.filter((text) => /\b(trails|trail_events|trail_repos)\b/.test(text) && text.startsWith("SELECT"));
   for (const text of about) {
     // json_each is a table made of one value.
-    const scans = plan(db, text).filter((step) => step.startsWith("SCAN") && !step.startsWith("SCAN json_each VIRTUAL TABLE"));
+    const scans = plan(db, text).filter((step) => step.startsWith("SCAN") && !step.includes("VIRTUAL TABLE"));
     assert.equal(scans, [], text);
   }
   // Without a filter that cuts the order, the page is read in the order of the index: nothing is sorted.
