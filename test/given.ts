@@ -157,6 +157,15 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       await reported("policy", call("PUT", `/policies/${at.org}`, { key: at.key, form: { field: "payload", json: { name, type: "env" }, ...file } }));
       return name;
     },
+    /** An environment of the type K8S; a logical one with these `members`. Everything else is sent as it is. */
+    async environment(
+      at: { org: string; key: string },
+      { name = fresh("environment"), members, ...fields }: { name?: string; type?: string; policies?: string[]; members?: string[]; [field: string]: unknown } = {},
+    ): Promise<string> {
+      const kind = members === undefined ? { type: "K8S" } : { type: "logical", included_environments: members };
+      await reported("environment", call("PUT", `/environments/${at.org}`, { key: at.key, body: { name, description: "", ...kind, ...fields } }));
+      return name;
+    },
   };
 
   async function reported(what: string, answering: Promise<Answer>): Promise<void> {

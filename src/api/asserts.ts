@@ -11,7 +11,9 @@ import type { Subject } from "../domain/policy/evaluate.ts";
 import { badRequest, notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../http/schema.ts";
+import type { AllowlistRow } from "../store/allowlists.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
+import type { PolicyInForce } from "../store/policies.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { fromJson } from "./shapes.ts";
@@ -42,7 +44,7 @@ const ArtifactComplianceResultResponse = named(
 );
 
 const flowFields = {
-  flow: Type.String(),
+  flow: Type.String({ description: "Empty for an artifact that was reported to no flow" }),
   trail: Nullable(Type.String({ description: "null for an artifact that was reported without a trail" })),
   compliant: Type.Boolean(),
   compliance_status: Nullable(ArtifactComplianceResultResponse),
@@ -50,7 +52,7 @@ const flowFields = {
 };
 const AssertArtifactFlowResponse = named("AssertArtifactFlowResponse", Closed(flowFields));
 
-const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
+export const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
 const ConditionalRule = named("ConditionalRule", Closed({ if: Nullable(PolicyExpression) }));
 const BooleanRule = named("BooleanRule", Closed({ required: Type.Boolean(), exceptions: Type.Array(ConditionalRule) }));
 const RequiredAttestationRule = named(
@@ -96,7 +98,7 @@ const RuleEvaluation = named(
     resolutions: Type.Array(RuleResolution),
   }),
 );
-const PolicyEvaluation = named(
+export const PolicyEvaluation = named(
   "PolicyEvaluation",
   Closed({
     policy_name: Type.String(),
@@ -119,7 +121,7 @@ const AssertArtifactResponse = named(
     ...flowFields,
     flows: Type.Array(AssertArtifactFlowResponse, { description: "Every flow that the artifact was reported to, the first one first" }),
     environment: Nullable(Type.String({ description: "Scope `environment` only" })),
-    policy_evaluations: Nullable(Type.Array(PolicyEvaluation, { description: "In the order in which the policies were named" })),
+    policy_evaluations: Nullable(Type.Array(PolicyEvaluation, { description: "In the order in which the policies were named or attached; null in scope `flow`" })),
     allow_listing: Nullable(AllowlistInformation),
   }),
 );
@@ -131,9 +133,10 @@ export const assertArtifact = operation({
   tag: "Asserts",
   summary: "Ask whether an artifact is compliant",
   description:
-    "By the templates of its flows, by the policies of an environment, or by policies that you name. `compliant` is the verdict, the rest says why. `flow_name` narrows every scope to one flow.",
+    "By the templates of its flows, by the policies of an environment, or by policies that you name. In an environment what its allowlist names is compliant, reported or not, and without policies the flows decide. `compliant` is the verdict, the rest says why. `flow_name` narrows every scope to one flow.",
   permission: "artifact:read",
   audit: null,
+  repeatable: true,
   params: Closed({ org: Type.String(), fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }) }),
   query: Closed({
     flow_name: Type.Optional(Type.String()),
@@ -151,48 +154,83 @@ export const assertArtifact = operation({
     const policyNames = query.policy_name ?? [];
     if (query.environment_name !== undefined && policyNames.length > 0)
       throw badRequest("Only one of 'environment_name' and 'policy_name' can be given");
+    const environment = query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
     const records = store.subjects.records(organization.id, params.fingerprint, flow?.id ?? null);
+    const allowed = environment && store.allowlists.latest(environment.id, params.fingerprint);
     const flows = records.map((row) => presentFlow(context, row));
-    const first = flows[0];
+    // Who asks about a flow asks about provenance, which an entry of the allowlist does not replace.
+    const first = flows[0] ?? (environment && allowed && !flow ? withoutProvenance(context, environment.name, allowed) : null);
     if (!first)
       throw flow
         ? store.artifacts.missing(params.fingerprint, query.flow_name as string, organization.name)
         : notFound(`Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`);
-    if (query.environment_name !== undefined)
-      throw notFound(`Environment named '${query.environment_name}' does not exist for organization '${organization.name}'`);
 
-    const scope = policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
-    const subject = scope === "policy" ? store.subjects.subject(params.fingerprint, records) : null;
-    const evaluations = subject && policyNames.map((name) => evaluate(context, name, subject));
-    const compliant = evaluations ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.every((one) => one.compliant);
+    const scope = environment ? ("environment" as const) : policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
+    const policies = environment ? store.policies.inForce(environment.id) : policyNames.map((name) => latestOf(context, name));
+    const subject = policies.length > 0 ? store.subjects.subject(params.fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "") : null;
+    const evaluations = subject ? policies.map((policy) => evaluate(context, policy, subject)) : [];
+    const satisfied = subject ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.length > 0 && flows.every((one) => one.compliant);
     return {
       status: 200,
       body: {
         ...first,
         fingerprint: params.fingerprint,
         scope,
-        compliant,
+        compliant: satisfied || allowed !== null,
         flows,
-        environment: null,
-        policy_evaluations: evaluations,
-        allow_listing: null,
+        environment: environment?.name ?? null,
+        policy_evaluations: scope === "flow" ? null : evaluations,
+        allow_listing: allowed && {
+          allowlist_id: allowed.public_id,
+          allowed_by_user_id: allowed.user_id,
+          timestamp: allowed.timestamp,
+          description: allowed.description,
+        },
       },
     };
   },
 });
 
-/** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
-function evaluate({ store, organization }: Context, name: string, subject: Subject): Static<typeof PolicyEvaluation> {
+type Evaluated = Omit<PolicyInForce, "version_id"> & { version_id: number | null };
+
+/** A policy that the caller names. @throws AppError not_found with the text of messages 13. */
+function latestOf({ store, organization }: Context, name: string): Evaluated {
   const policy = store.policies.require(organization, name);
   const version = store.policies.latestVersion(policy.id);
-  if (!version) return { policy_name: policy.name, policy_version: 0, status: "NON-COMPLIANT", rule_evaluations: [] };
-  const verdict = evaluatePolicy(store.policies.parsed(version.id), subject);
+  return { policy_name: policy.name, version_id: version?.id ?? null, version: version?.version ?? 0 };
+}
+
+/** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
+function evaluate({ store }: Context, { policy_name, version_id, version }: Evaluated, subject: Subject): Static<typeof PolicyEvaluation> {
+  if (version_id === null) return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
+  const verdict = evaluatePolicy(store.policies.parsed(version_id), subject);
   return {
-    policy_name: policy.name,
-    policy_version: version.version,
+    policy_name,
+    policy_version: version,
     status: verdict.status,
     rule_evaluations: presentRuleVerdicts(verdict.rules) as Static<typeof RuleEvaluation>[],
+  };
+}
+
+/**
+ * What stands in place of the first flow for an artifact that nobody reported but an environment allows (semantics 5.6). It
+ * has no artifact page; that of the environment is where it is known.
+ */
+function withoutProvenance({ organization, urls }: Context, environment: string, allowed: AllowlistRow): Static<typeof AssertArtifactFlowResponse> {
+  return {
+    flow: "",
+    trail: null,
+    compliant: false,
+    compliance_status: {
+      artifact_fingerprint: allowed.fingerprint,
+      status: "INCOMPLETE",
+      is_compliant: false,
+      attestations_statuses: [],
+      evaluated_at: allowed.timestamp,
+      unexpected: false,
+    },
+    html_url: urls.environmentPage(organization.name, environment),
   };
 }
 

@@ -160,8 +160,8 @@ export const getFlows = operation({
   },
 });
 
-/** A space id that is empty or null filters nothing (semantics 1.7). */
-const isSpaceFilter = (ids: readonly string[] | undefined): boolean => (ids ?? []).some((id) => id !== "" && id !== "null");
+/** Whether a `space_id` filter names a space: an id that is empty or null filters nothing (semantics 1.7). */
+export const isSpaceFilter = (ids: readonly string[] | undefined): boolean => (ids ?? []).some((id) => id !== "" && id !== "null");
 
 export const getFlow = operation({
   id: "get_flow",
@@ -183,8 +183,8 @@ export const getFlow = operation({
   handle({ store, organization }, { params }) {
     const row = store.flows.require(organization, params.flow_name);
     const { content } = store.templates.get(row.template_id);
-    // No deployment is recorded for a flow yet.
-    return { status: 200, body: { ...presentFlow(row, organization.name, content, store.flows.tags(row.id)), last_deployment_at: null } };
+    const last_deployment_at = store.deployments.latestOfFlow(organization.id, row.id);
+    return { status: 200, body: { ...presentFlow(row, organization.name, content, store.flows.tags(row.id)), last_deployment_at } };
   },
 });
 

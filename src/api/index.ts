@@ -1,5 +1,6 @@
 /** All operations of the API: everything that the files of this folder export as an operation. */
 import type { AssayOperation } from "./kit.ts";
+import * as allowlists from "./allowlists.ts";
 import * as artifacts from "./artifacts.ts";
 import * as asserts from "./asserts.ts";
 import * as genericAttestations from "./attestations/generic.ts";
@@ -10,12 +11,20 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as deployments from "./deployments.ts";
+import * as envDiff from "./env-diff.ts";
+import * as environmentAuditlog from "./environment-auditlog.ts";
+import * as environmentEvents from "./environment-events.ts";
+import * as environmentPolicies from "./environment-policies.ts";
+import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
+import * as reports from "./reports.ts";
 import * as schemas from "./schemas.ts";
+import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
 import * as users from "./users.ts";
@@ -24,8 +33,9 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations, attestationReads,
-  snykAttestations, sonarAttestations, flows, meta, organizations, policies, removed, schemas, tags, trails, users,
+  allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
+  attestationReads, snykAttestations, sonarAttestations, deployments, envDiff, environmentAuditlog, environmentEvents,
+  environmentPolicies, environments, flows, meta, organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

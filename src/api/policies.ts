@@ -13,6 +13,7 @@ import { Closed, Matching, Message, OneOf, named } from "../http/schema.ts";
 import type { Store } from "../store/index.ts";
 import type { PolicyEventRow, PolicyRow, PolicyVersionRow } from "../store/policies.ts";
 import { operation } from "./kit.ts";
+import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 
 const PolicyPath = Closed({
@@ -112,6 +113,11 @@ const presentPolicy = ({ policies }: Store, row: PolicyRow) => ({
   events: policies.events(row.id).map(presentEvent),
   consuming_envs: policies.consumingEnvironments(row.id),
 });
+
+/** Keys of the policies of these names, each once, in the order given. @throws AppError not_found for the first that does not exist (messages 9). */
+export const policyKeys = ({ store, organization }: Context, names: readonly string[]): number[] => [
+  ...new Set(names.map((name) => store.policies.require(organization, name).id)),
+];
 
 /** A valid policy file. */
 type ReadPolicy = { yaml: string; policy: PolicyDocument };

@@ -36,8 +36,8 @@ const patch: Record<Kind, (context: Context, id: string, change: TagChange) => v
   flow({ store, organization }, id, change) {
     store.flows.patchTags(store.flows.requireWritable(organization, id).id, change);
   },
-  environment({ organization }, id) {
-    throw notFound(`Environment named '${id}' does not exist for organization '${organization.name}'`);
+  environment({ store, organization }, id, change) {
+    store.environments.patchTags(store.environments.requireWritable(organization, id).id, change);
   },
   control({ organization }, id) {
     // The double quotes at both ends belong to the text.

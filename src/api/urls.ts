@@ -20,6 +20,12 @@ export function urlsFor(baseUrl: string) {
     artifactPage: (org: string, flow: string, fingerprint: string, id: string) =>
       `${page(org, "flows", flow, "artifacts", fingerprint)}?artifact_id=${id}`,
     artifactApi: (org: string, flow: string, fingerprint: string) => api("artifacts", org, flow, "fingerprint", fingerprint),
+    environmentPage: (org: string, environment: string) => page(org, "environments", environment),
+    environmentApi: (org: string, environment: string) => api("environments", org, environment),
+    environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
+    /** wire-contract 4. */
+    snapshotPage: (org: string, environment: string, index: number) => page(org, "environments", environment, String(index)),
+    snapshotApi: (org: string, environment: string, index: number) => api("snapshots", org, environment, String(index)),
     attestationApi: (org: string, id: string) => `${api("attestations", org)}?attestation_id=${id}`,
     evidenceApi: (org: string, flow: string, trail: string, id: string) =>
       api("attestations", org, flow, "trail", trail, "attestation", id, "evidence"),

@@ -52,7 +52,7 @@ export const explain: Command = {
       db.transaction(() => {
         const organization = organizationOf(store, args.texts.get("org")?.[0] ?? null);
         const environment = environmentOf(store, organization, place.environment);
-        const index = resolvePosition(place.position, environment.snapshot_count, (at) => store.explanations.indexAt(environment.id, at));
+        const index = resolvePosition(place.position, environment.snapshot_count, (at) => store.snapshots.indexAt(environment.id, at));
         if (index < 1 || index > environment.snapshot_count) throw outOfRange(organization, environment, expression, place.environment, index);
         const explanation = store.explanations.explain(environment, index);
         if (!explanation) throw commandFailure(`snapshot ${environment.name}#${index} is gone from the database`, EXIT.damaged);

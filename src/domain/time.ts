@@ -1,5 +1,8 @@
 // Time inside the domain is a number of epoch seconds with a fraction (semantics 1.9). Nothing here reads a clock.
 
+/** Seconds of a UTC day. */
+export const DAY = 86_400;
+
 /**
  * Epoch seconds as decimal text, for the times of an artifact, which the API writes as strings (wire-contract 1.7).
  * Never uses an exponent: clients parse the text as a plain decimal. `1700000000.25` -> "1700000000.25".
@@ -23,4 +26,47 @@ export function epochText(seconds: number): string {
  */
 export function archivedName(name: string, epochSeconds: number): string {
   return `${name}-archived-at-${epochText(Math.floor(epochSeconds))}`;
+}
+
+/**
+ * Date, then optionally time and zone. The zone's `+` may be a space, which an unescaped `+` in a query becomes
+ * (wire-contract 1.1). Groups: year, month, day, hour, minute, second, fraction, zone.
+ */
+const ISO_TIME = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+ -]\d\d(?::?\d\d)?)?)?$/i;
+const ISO_DATE_LENGTH = "2023-11-14".length;
+
+/**
+ * Epoch seconds of an ISO 8601 text, null when it is none. Without a zone it is UTC. A date alone is the first moment of
+ * that day; with `wholeDay` the last one, so that an inclusive upper bound includes the day.
+ */
+export function parseIsoTime(text: string, wholeDay = false): number | null {
+  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "0", zone = "Z"] = ISO_TIME.exec(text) ?? [];
+  if (year === undefined) return null;
+  const plain = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  const milliseconds = Date.parse(`${plain}.000Z`);
+  // The 30th of February and the hour 24 are read as the next day: only what comes out as it went in was a time.
+  if (Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, plain.length) !== plain) return null;
+  const offset = zoneOffset(zone);
+  if (offset === null) return null;
+  if (wholeDay && text.length === ISO_DATE_LENGTH) return milliseconds / 1000 + DAY - 1e-6;
+  return milliseconds / 1000 + Number(`0.${fraction}`) - offset;
+}
+
+/** Seconds east of UTC of `Z`, `+02`, `+0200` or `+02:00`; null for an hour above 23 or a minute above 59. */
+function zoneOffset(zone: string): number | null {
+  if (zone === "Z" || zone === "z") return 0;
+  const [hours, minutes] = [Number(zone.slice(1, 3)), Number(zone.slice(3).replace(":", "") || "0")];
+  if (hours > 23 || minutes > 59) return null;
+  return (zone.startsWith("-") ? -1 : 1) * (hours * 3600 + minutes * 60);
+}
+
+/** Two histories as one, by time; each keeps its own order, and of the same moment the first one's come first. */
+export function mergedByTime<T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] {
+  const merged: T[] = [];
+  let next = 0;
+  for (const entry of one) {
+    for (let later = other[next]; later && later.timestamp < entry.timestamp; later = other[(next += 1)]) merged.push(later);
+    merged.push(entry);
+  }
+  return [...merged, ...other.slice(next)];
 }

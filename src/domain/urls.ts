@@ -1,4 +1,5 @@
-// URLs that users send: which are refused, and how old values that are none become links again. A URL is stored as it
+// URLs that users send: which are refused, how old values that are none become links again, and which pages of a forge follow
+// from them. A URL is stored as it
 // was sent; only what is read from a flow's legacy `repo_url` is rewritten, and that result is either an absolute URL
 // that a browser can be sent to, or null.
 
@@ -68,6 +69,53 @@ function browseUrl(host: string, remotePath: string): string | null {
   if (azure !== null) return webUrlOrNull(`https://dev.azure.com/${azure[1]}/${azure[2]}/_git/${azure[3]}`);
   return webUrlOrNull(`https://${host}/${path}`);
 }
+
+/** A commit as a report names it: its id, its page as reported, and the page of its repository, null when that is not known. */
+export type PlacedCommit = { sha: string; commitUrl: string; repoUrl: string | null };
+
+type Forge = "github" | "gitlab" | "bitbucket";
+
+/** Forges whose pages are known by their host alone; others show themselves in the addresses of their commits. */
+const HOSTS: Readonly<Record<string, Forge>> = { "github.com": "github", "gitlab.com": "gitlab", "bitbucket.org": "bitbucket" };
+
+/**
+ * The page that shows what changed from one commit to another (semantics 6.5, diff_url): `/compare/old...new` as GitHub and
+ * its likes have it, `/-/compare/` on GitLab, `/branches/compare/new..old` on bitbucket.org. null when neither the addresses
+ * of the commits nor the repository tell, and when the two commits are of different repositories. Never throws.
+ */
+export function compareUrl(from: PlacedCommit, to: PlacedCommit): string | null {
+  const pages = repositoryOf(to);
+  const earlier = repositoryOf(from);
+  if (pages === null || (earlier !== null && earlier.base !== pages.base)) return null;
+  const [before, after] = [encodeURIComponent(from.sha), encodeURIComponent(to.sha)];
+  if (pages.forge === "bitbucket") return `${pages.base}/branches/compare/${after}..${before}`;
+  return `${pages.base}${pages.forge === "gitlab" ? "/-" : ""}/compare/${before}...${after}`;
+}
+
+/** Where the pages of a commit's repository are: from the address of the commit, else from that of the repository. */
+function repositoryOf({ sha, commitUrl, repoUrl }: PlacedCommit): { base: string; forge: Forge } | null {
+  if (isWebUrl(commitUrl)) {
+    const { origin, hostname, pathname } = new URL(commitUrl);
+    const end = pathname.lastIndexOf("/");
+    const shown = pathname.slice(end + 1);
+    const path = pathname.slice(0, end);
+    if (shown.length >= SHORTEST_SHA && sha.startsWith(shown))
+      for (const [suffix, forge] of COMMIT_PAGES)
+        if (path.endsWith(suffix) && path.length > suffix.length && !path.includes("/_git/") && (forge !== "bitbucket" || HOSTS[hostname] === forge))
+          return { base: origin + path.slice(0, -suffix.length), forge };
+  }
+  const repository = repairRepoUrl(repoUrl);
+  if (repository === null || !isWebUrl(repository)) return null;
+  const { origin, hostname, pathname } = new URL(repository);
+  const path = trimSlashes(pathname).replace(/\.git$/, "");
+  const forge = HOSTS[hostname];
+  return forge === undefined || path === "" ? null : { base: `${origin}/${path}`, forge };
+}
+
+/** What commit pages have before the id. Azure has `/commit/` too, below `/_git/`, and no page for two commits by their ids alone. */
+const COMMIT_PAGES: readonly (readonly [string, Forge])[] = [["/-/commit", "gitlab"], ["/commit", "github"], ["/commits", "bitbucket"]];
+/** As short as git prints a commit id. */
+const SHORTEST_SHA = 7;
 
 function webUrlOrNull(text: string): string | null {
   return isWebUrl(text) ? text : null;

@@ -1,11 +1,11 @@
 /**
  * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads with
- * ranges. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
+ * ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
  */
 import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
-import type { Download } from "./operation.ts";
+import type { Download, Stream } from "./operation.ts";
 import { parseRange } from "./range.ts";
 
 export const STATUS: Record<ErrorCode, number> = {
@@ -25,11 +25,14 @@ export const STATUS: Record<ErrorCode, number> = {
 const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Writes a JSON body. */
-export function sendJson(ctx: Koa.Context, status: number, body: unknown): void {
+export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void => sendText(ctx, status, JSON.stringify(body));
+
+/** Writes a JSON body that is text already. */
+export function sendText(ctx: Koa.Context, status: number, text: string): void {
   ctx.status = status;
   // Set on the raw response: Koa's own setter parses the type anew on every reply.
   ctx.res.setHeader("Content-Type", JSON_TYPE);
-  ctx.body = JSON.stringify(body);
+  ctx.body = text;
 }
 
 /**
@@ -81,6 +84,14 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
   // Exactly what the uploader stated: Koa's own setter would add a charset to text types, which nobody stated.
   ctx.res.setHeader("Content-Type", download.contentType);
   ctx.length = range ? range.end - range.start + 1 : download.size;
+}
+
+/** Sends a file of unknown size in chunks. */
+export function sendStream(ctx: Koa.Context, { contentType, filename, open }: Stream): void {
+  ctx.set({ "Content-Disposition": disposition(filename), "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache" });
+  ctx.status = 200;
+  if (ctx.method !== "HEAD") ctx.body = open();
+  ctx.res.setHeader("Content-Type", contentType);
 }
 
 const matches = (header: string, etag: string): boolean =>

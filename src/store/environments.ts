@@ -1,5 +1,6 @@
 /**
- * Environments, their earlier names, tags, members and attached policies. What runs in them is in snapshots.ts.
+ * Environments, their earlier names, tags, members and attached policies. How they are shown is in environment-lists.ts, what
+ * runs in them in snapshots.ts.
  *
  * Invariants: as for flows (flows.ts): `name` is unique among active and archived environments alike, because an archived one
  * carries its suffix there, and a name never is both an environment's and an alias. Members of logical environments are
@@ -9,6 +10,8 @@ import { archivedName } from "../domain/time.ts";
 import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
 import type { OrganizationRow } from "./organizations.ts";
+import { tagTable } from "./tags.ts";
+import type { TagChange } from "./tags.ts";
 
 export const ENVIRONMENT_TYPES = ["K8S", "ECS", "S3", "lambda", "server", "docker", "azure-apps", "cloud-run", "logical"] as const;
 export type EnvironmentType = (typeof ENVIRONMENT_TYPES)[number];
@@ -40,6 +43,10 @@ export type EnvironmentRow = {
   checked_revision: number;
 };
 
+/** What people say about an environment beside its name and type. */
+export type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
+export type PolicyKey = { id: number; name: string };
+
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
 const names = [
@@ -49,7 +56,7 @@ const names = [
 ] as const satisfies readonly (keyof EnvironmentRow)[];
 const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
 
-export function environmentStore(db: Db, _sources: Sources) {
+export function environmentStore(db: Db, { now, newId }: Sources) {
   const byName = db.prepare<[number, string], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE organization_id = ? AND name = ?`);
   const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE id = ?`);
   const byAlias = db.prepare<[number, string], EnvironmentRow>(
@@ -57,6 +64,34 @@ export function environmentStore(db: Db, _sources: Sources) {
      WHERE alias.organization_id = ? AND alias.name = ?`,
   );
   const byArchivedName = db.prepare<[number, string], { id: number }>("SELECT id FROM environments WHERE organization_id = ? AND archived_name = ? LIMIT 1");
+  const insert = db.prepare(
+    `INSERT INTO environments (public_id, organization_id, name, type, description, include_scaling, require_provenance, created_at, last_modified_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const setFields = db.prepare("UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ? WHERE id = ?");
+  const setName = db.prepare("UPDATE environments SET name = ?, last_modified_at = ? WHERE id = ?");
+  const setArchived = db.prepare("UPDATE environments SET name = ?, archived_name = ?, archived_at = ?, last_modified_at = ? WHERE id = ?");
+  const setModified = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id = ?");
+  const moveRevision = db.prepare("UPDATE environments SET revision = revision + 1, last_modified_at = ? WHERE id = ?");
+  const dropAlias = db.prepare("DELETE FROM environment_aliases WHERE organization_id = ? AND name = ?");
+  const putAlias = db.prepare("INSERT INTO environment_aliases (organization_id, name, environment_id) VALUES (?, ?, ?)");
+
+  const membersOf = db.prepare<[number], { member_id: number }>("SELECT member_id FROM environment_members WHERE logical_id = ? ORDER BY position");
+  const lastMember = db.prepare<[number], { position: number | null }>("SELECT max(position) AS position FROM environment_members WHERE logical_id = ?");
+  const putMember = db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
+  const dropMembers = db.prepare("DELETE FROM environment_members WHERE logical_id = ?");
+  const modifyLogicalOf = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id IN (SELECT logical_id FROM environment_members WHERE member_id = ?)");
+  const dropMember = db.prepare("DELETE FROM environment_members WHERE member_id = ?");
+
+  const attachedTo = db.prepare<[number], PolicyKey>(
+    `SELECT policy.id, policy.name FROM environment_policies attachment JOIN policies policy ON policy.id = attachment.policy_id
+     WHERE attachment.environment_id = ? ORDER BY attachment.position`,
+  );
+  const lastPolicy = db.prepare<[number], { position: number | null }>("SELECT max(position) AS position FROM environment_policies WHERE environment_id = ?");
+  const putPolicy = db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
+  const dropPolicy = db.prepare("DELETE FROM environment_policies WHERE environment_id = ? AND policy_id = ?");
+  const dropPolicies = db.prepare("DELETE FROM environment_policies WHERE environment_id = ?");
+  const tags = tagTable(db, "environment_tags", "environment_id");
 
   /** The environment of that name, else the active one that once had it; an archived one only under its suffixed name. */
   function find(organizationId: number, name: string): EnvironmentRow | null {
@@ -79,6 +114,9 @@ export function environmentStore(db: Db, _sources: Sources) {
     return row;
   }
 
+  const memberIds = (logicalId: number): number[] => membersOf.all(logicalId).map(({ member_id }) => member_id);
+  const attached = (environmentId: number): PolicyKey[] => attachedTo.all(environmentId);
+
   return {
     find,
     require,
@@ -89,12 +127,111 @@ export function environmentStore(db: Db, _sources: Sources) {
       if (environment.archived_at !== null) throw archivedError(organization, name);
       return environment;
     },
-    /** The environment, active or archived, whose name this is at present; aliases do not count. */
+    /** The environment, active or archived, whose name this is at present; aliases do not count. What decides whether a name is taken. */
     holder: (organizationId: number, name: string): EnvironmentRow | null => byName.get(organizationId, name) ?? null,
+
+    /** Creates an environment; none may hold the name, an alias of that name ends. */
+    create(organizationId: number, { name, type, ...fields }: EnvironmentFields & { name: string; type: EnvironmentType }): EnvironmentRow {
+      const at = now();
+      dropAlias.run(organizationId, name);
+      const { lastInsertRowid } = insert.run(
+        newId(), organizationId, name, type, fields.description, Number(fields.includeScaling), Number(fields.requireProvenance), at, at,
+      );
+      return get(Number(lastInsertRowid));
+    },
+
+    /** Replaces what people say about an environment. The same as before: nothing is written. @returns whether it changed. */
+    update(row: EnvironmentRow, { description, includeScaling, requireProvenance }: EnvironmentFields): boolean {
+      const [scaling, provenance] = [Number(includeScaling), Number(requireProvenance)];
+      if (description === row.description && scaling === row.include_scaling && provenance === row.require_provenance) return false;
+      setFields.run(description, scaling, provenance, now(), row.id);
+      return true;
+    },
+
+    /** Gives an active environment a new name that none holds; the old one becomes an alias (semantics 1.8). */
+    rename(row: EnvironmentRow, name: string): void {
+      dropAlias.run(row.organization_id, name);
+      setName.run(name, now(), row.id);
+      putAlias.run(row.organization_id, row.name, row.id);
+    },
+
+    /**
+     * Archives an active environment: it goes on under a suffixed name, its plain name is free (semantics 1.8), and it leaves
+     * the logical environments that include it. Of two of one name archived in one second, the later one takes the next
+     * second. @returns the suffixed name.
+     */
+    archive(row: EnvironmentRow): string {
+      const at = now();
+      let name = archivedName(row.name, at);
+      for (let second = at + 1; byName.get(row.organization_id, name); second += 1) name = archivedName(row.name, second);
+      dropAlias.run(row.organization_id, name);
+      setArchived.run(name, row.name, at, at, row.id);
+      // The logical ones may show their own time of modification now, which must not be older than the one they showed.
+      modifyLogicalOf.run(at, row.id);
+      dropMember.run(row.id);
+      return name;
+    },
+
+    /** Keys of the members of a logical environment, in their order. */
+    members: memberIds,
+
+    /** Replaces the members of a logical environment: active physical ones, each once. @returns whether they, or their order, changed. */
+    setMembers(logicalId: number, ids: readonly number[]): boolean {
+      if (sameList(memberIds(logicalId), ids)) return false;
+      dropMembers.run(logicalId);
+      ids.forEach((id, place) => putMember.run(logicalId, place + 1, id));
+      setModified.run(now(), logicalId);
+      return true;
+    },
+
+    /** Adds an active physical environment as the last member of a logical one. @returns false when it is a member already. */
+    addMember(logicalId: number, memberId: number): boolean {
+      const position = (lastMember.get(logicalId)?.position ?? 0) + 1;
+      if (putMember.run(logicalId, position, memberId).changes === 0) return false;
+      setModified.run(now(), logicalId);
+      return true;
+    },
+
+    /** The attached policies in their order, those without a version included. */
+    attached,
+
+    /** Attaches policies behind those that are attached already. @returns whether any was not yet attached. */
+    attach(environmentId: number, policyIds: readonly number[]): boolean {
+      const last = lastPolicy.get(environmentId)?.position ?? 0;
+      const changes = policyIds.map((id, place) => putPolicy.run(environmentId, id, last + place + 1).changes);
+      if (!changes.includes(1)) return false;
+      moveRevision.run(now(), environmentId);
+      return true;
+    },
+
+    /** Detaches policies. @returns whether any was attached. */
+    detach(environmentId: number, policyIds: readonly number[]): boolean {
+      const changes = policyIds.map((id) => dropPolicy.run(environmentId, id).changes);
+      if (!changes.includes(1)) return false;
+      moveRevision.run(now(), environmentId);
+      return true;
+    },
+
+    /** Attaches exactly these policies, each once, in this order. @returns whether any was attached or detached; a new order alone is kept, but is neither. */
+    setPolicies(environmentId: number, policyIds: readonly number[]): boolean {
+      const before = attached(environmentId).map(({ id }) => id);
+      if (sameList(before, policyIds)) return false;
+      dropPolicies.run(environmentId);
+      policyIds.forEach((id, place) => putPolicy.run(environmentId, id, place + 1));
+      moveRevision.run(now(), environmentId);
+      const earlier = new Set(before);
+      return before.length !== policyIds.length || policyIds.some((id) => !earlier.has(id));
+    },
+
+    /** Sets and removes tags of an environment. */
+    patchTags(environmentId: number, change: TagChange): void {
+      tags.patch(environmentId, change);
+      setModified.run(now(), environmentId);
+    },
   };
 }
 
+const sameList = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((id, place) => id === b[place]);
+
 const archivedError = (organization: OrganizationKey, name: string) =>
   notFound(`Environment named '${name}' has been archived for organization '${organization.name}'`);
-
-void archivedName;

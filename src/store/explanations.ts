@@ -119,13 +119,6 @@ export function explanationStore(db: Db, { environments, policies, snapshots }: 
     `SELECT public_id, name, type, is_compliant, overridden_type, description, reasons_json, reported_by, created_at, evidence_digest, evidence_filename
      FROM attestations WHERE public_id = ? AND organization_id = ?`,
   );
-  const membersOf = db.prepare<{ environment: number; index: number }, { member_id: number; member_index: number }>(
-    `SELECT member_id, member_index FROM snapshot_members
-     WHERE environment_id = @environment AND last_index >= @index AND first_index <= @index ORDER BY position, member_id`,
-  );
-  const indexAt = db.prepare<[number, number], { idx: number }>(
-    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
-  );
   const namesOf = db.prepare<[number], { name: string }>("SELECT name FROM environments WHERE organization_id = ? ORDER BY name");
 
   /** A policy version by its key. @throws Error when it is gone. */
@@ -247,7 +240,7 @@ export function explanationStore(db: Db, { environments, policies, snapshots }: 
 
   function explainMembers(explanation: Explanation): void {
     const { environment, snapshot, problems } = explanation;
-    for (const { member_id, member_index } of membersOf.all({ environment: environment.id, index: snapshot.idx })) {
+    for (const { member_id, member_index } of snapshots.members(environment.id, snapshot.idx)) {
       const member = environments.get(member_id);
       const shown = explain(member, member_index);
       if (shown) explanation.members.push(shown);
@@ -261,8 +254,6 @@ export function explanationStore(db: Db, { environments, policies, snapshots }: 
   return {
     /** Everything about one snapshot, null when there is none of that index. Reads many rows: call it in one transaction. */
     explain,
-    /** The snapshot in force at a moment (epoch seconds); 0 before the first. */
-    indexAt: (environmentId: number, time: number): number => indexAt.get(environmentId, time)?.idx ?? 0,
     /** Names of all environments of an organization, archived ones included. */
     environmentNames: (organizationId: number): string[] => namesOf.all(organizationId).map(({ name }) => name),
   };

@@ -85,6 +85,7 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
      WHERE alias.organization_id = ? AND alias.name = ?`,
   );
   const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE id = ?`);
+  const byPublicId = db.prepare<[string, number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`);
   const byArchivedName = db.prepare<[number, string], { id: number }>("SELECT id FROM flows WHERE organization_id = ? AND archived_name = ? LIMIT 1");
   const insert = db.prepare(
     `INSERT INTO flows (public_id, organization_id, name, description, visibility, template_id, repo_url, created_at, last_modified_at)
@@ -135,6 +136,8 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
     find,
     require,
     get,
+    /** The flow with that public id in the organization, archived or not. */
+    withPublicId: (organizationId: number, publicId: string): FlowRow | null => byPublicId.get(publicId, organizationId) ?? null,
 
     /** As require, and refuses an archived flow under its suffixed name too, which is read-only (semantics 1.8). @throws AppError not_found. */
     requireWritable(organization: OrganizationKey, name: string): FlowRow {

@@ -1,10 +1,14 @@
 /** All stores over one connection. Each prepares its statements once. */
+import { allowlistStore } from "./allowlists.ts";
 import { apiKeyStore } from "./api-keys.ts";
 import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { deploymentStore } from "./deployments.ts";
+import { environmentEventStore } from "./environment-events.ts";
+import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { explanationStore } from "./explanations.ts";
@@ -14,6 +18,7 @@ import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
+import { presenceStore } from "./presence.ts";
 import { recordingStore } from "./recording.ts";
 import { reevaluationStore } from "./reevaluation.ts";
 import { repoStore } from "./repos.ts";
@@ -55,8 +60,13 @@ export function openStore(db: Db, sources: Sources) {
     audit: auditStore(db, sources),
     policies,
     environments,
+    environmentEvents: environmentEventStore(db),
+    presence: presenceStore(db),
+    environmentLists: environmentListStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, policies, snapshots }),
+    allowlists: allowlistStore(db, sources, staleness),
+    deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
     reevaluation: reevaluationStore(db, { jobs, staleness }),

@@ -24,7 +24,7 @@ type ShownRow = { member_id: number; member_index: number; position: number };
 export function logicalSnapshotStore(db: Db) {
   const groupsOf = db.prepare<[number], GroupRow>(
     `SELECT e.id, e.snapshot_count, e.last_changed_at FROM environment_members m JOIN environments e ON e.id = m.logical_id
-     WHERE m.member_id = ? ORDER BY e.id`,
+     WHERE m.member_id = ? AND e.archived_at IS NULL ORDER BY e.id`,
   );
   const membersOf = db.prepare<[number], MemberRow>(
     `SELECT m.member_id, m.position, e.state, e.snapshot_count, s.compliant_count, s.non_compliant_count, s.unknown_count

@@ -35,6 +35,9 @@ export type PolicyVersionRow = {
   policy_yaml: string;
 };
 
+/** A policy that is attached to an environment, at the version that applies there. */
+export type PolicyInForce = { policy_name: string; version_id: number; version: number };
+
 export type PolicyEventType = "creation" | "metadata_update" | "new_version" | "renaming" | "archiving";
 
 export type PolicyEventRow = {
@@ -77,6 +80,11 @@ export function policyStore(db: Db, { now, newId }: Sources) {
   const latestOf = db.prepare<[number], PolicyVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE policy_id = ? ORDER BY version DESC LIMIT 1`,
   );
+  const attached = db.prepare<[number], PolicyInForce>(
+    `SELECT p.name AS policy_name, v.id AS version_id, v.version FROM environment_policies ep
+       JOIN policies p ON p.id = ep.policy_id JOIN policy_versions v ON v.policy_id = ep.policy_id
+     WHERE ep.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id) ORDER BY ep.position, ep.policy_id`,
+  );
   const versionById = db.prepare<[number], PolicyVersionRow>(`SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE id = ?`);
   const insertVersion = db.prepare(
     "INSERT INTO policy_versions (policy_id, version, comment, timestamp, created_by, policy_yaml) VALUES (?, ?, ?, ?, ?, ?)",
@@ -85,6 +93,10 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     "SELECT id, policy_id, type, timestamp, user_name, data_json FROM policy_events WHERE policy_id = ? ORDER BY id",
   );
   const insertEvent = db.prepare("INSERT INTO policy_events (policy_id, type, timestamp, user_name, data_json) VALUES (?, ?, ?, ?, ?)");
+  const consumersOf = db.prepare<[number], { name: string }>(
+    `SELECT environment.name FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
+     WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY environment.name`,
+  );
   const documents = documentCache();
 
   const find = (organizationId: number, name: string): PolicyRow | null => byName.get(organizationId, name) ?? null;
@@ -117,6 +129,8 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     versions: (policyId: number): PolicyVersionRow[] => versionsOf.all(policyId),
     /** The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5). */
     latestVersion,
+    /** What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not among it (semantics 5.5). */
+    inForce: (environmentId: number): PolicyInForce[] => attached.all(environmentId),
     /**
      * The rules of a version, ready for evaluation. The document is shared: nobody may change it.
      * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what that means.
@@ -130,8 +144,8 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     },
     /** The history, oldest first. */
     events: (policyId: number): PolicyEventRow[] => eventsOf.all(policyId),
-    /** Names of the environments that use the policy. There are no environments in this version of the schema. */
-    consumingEnvironments: (_policyId: number): string[] => [],
+    /** Names of the active environments to which the policy is attached, in their order. */
+    consumingEnvironments: (policyId: number): string[] => consumersOf.all(policyId).map(({ name }) => name),
 
     /**
      * Creates a policy or changes it (semantics 5.5); to be called inside a write, whose serial order is what numbers the

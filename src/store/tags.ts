@@ -7,8 +7,11 @@ export type TagChange = { set: Readonly<Record<string, string>>; remove: readonl
 /** One condition of a tag filter: the key alone, or with its exact value. */
 export type TagFilter = { key: string; value: string | null };
 
-/** The tag table of one kind. `table` and `owner` are names of schema.sql and become part of the statements. */
-export function tagTable(db: Db, table: "flow_tags", owner: "flow_id") {
+/** A tag table with its column for the resource: names of schema.sql, which become part of the statements. */
+type TagTable = [table: "flow_tags", owner: "flow_id"] | [table: "environment_tags", owner: "environment_id"];
+
+/** The tag table of one kind. */
+export function tagTable(db: Db, ...[table, owner]: TagTable) {
   const all = db.prepare<[number], { key: string; value: string }>(`SELECT key, value FROM ${table} WHERE ${owner} = ? ORDER BY key`);
   const put = db.prepare(
     `INSERT INTO ${table} (${owner}, key, value) VALUES (?, ?, ?) ON CONFLICT (${owner}, key) DO UPDATE SET value = excluded.value`,
@@ -29,7 +32,7 @@ export function tagTable(db: Db, table: "flow_tags", owner: "flow_id") {
  * SQL that is true when the resource `id` (an SQL expression) has every tag of the JSON list bound to `parameter`, whose
  * items are `[key, value or null]` (semantics 13, row 75). One statement serves any number of filters.
  */
-export const hasAllTags = (table: "flow_tags", owner: "flow_id", id: string, parameter: string): string =>
+export const hasAllTags = (...[table, owner, id, parameter]: [...TagTable, id: string, parameter: string]): string =>
   `NOT EXISTS (
      SELECT 1 FROM json_each(${parameter}) AS wanted WHERE NOT EXISTS (
        SELECT 1 FROM ${table} AS tag

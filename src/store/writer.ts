@@ -24,16 +24,18 @@ export class Writer {
   readonly #db: Db;
   readonly #queue: Job[] = [];
   readonly #onBatch: (size: number, milliseconds: number) => void;
+  readonly #clock: () => number;
   readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: (() => Promise<void>)[] = [];
   #scheduled = false;
   #lent = false;
   #idle: (() => void)[] = [];
 
-  /** `onBatch` is told the size and duration of every committed batch (metrics). */
-  constructor(db: Db, onBatch: (size: number, milliseconds: number) => void = () => undefined) {
+  /** `onBatch` is told the size and duration of every committed batch (metrics); `clock` gives milliseconds that never go back. */
+  constructor(db: Db, onBatch: (size: number, milliseconds: number) => void = () => undefined, clock: () => number = () => performance.now()) {
     this.#db = db;
     this.#onBatch = onBatch;
+    this.#clock = clock;
     this.#sql = {
       begin: db.prepare("BEGIN IMMEDIATE"),
       commit: db.prepare("COMMIT"),
@@ -97,12 +99,12 @@ export class Writer {
   }
 
   #batch(): void {
-    const started = performance.now();
+    const started = this.#clock();
     const settle: (() => void)[] = [];
     let batch: Job[] = [];
     try {
       this.#sql.begin.run();
-      while (this.#queue.length > 0 && batch.length < BATCH_JOBS && (batch.length === 0 || performance.now() - started < BATCH_MS)) {
+      while (this.#queue.length > 0 && batch.length < BATCH_JOBS && (batch.length === 0 || this.#clock() - started < BATCH_MS)) {
         const job = this.#queue.shift() as Job;
         batch.push(job);
         settle.push(this.#runOne(job));
@@ -117,7 +119,7 @@ export class Writer {
       settle.length = 0;
     }
     for (const done of settle) done();
-    this.#onBatch(batch.length, performance.now() - started);
+    this.#onBatch(batch.length, this.#clock() - started);
   }
 
   /** Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch is lost. */

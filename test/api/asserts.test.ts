@@ -430,6 +430,160 @@ test("a policy for a control cannot exist before the control does", async () => 
   assert.match(answer.body.errors.policy_file, /C-1/);
 });
 
+const RULE = "artifacts:\n  attestations: [{type: generic, name: scan}]\n";
+const PROVENANCE = "artifacts:\n  provenance: {required: true}\n";
+const environment = (at: At, fields: Json = {}): Promise<string> => server.given.environment(at, fields);
+/** Allows a fingerprint in an environment; gives what asserts tell about it. */
+async function allow(at: At, place: string, artifact_fingerprint: string, description = "reviewed"): Promise<Json> {
+  const answer = await server.call("PUT", `/allowlists/${at.org}/${place}`, { key: at.key, body: { artifact_fingerprint, artifact_name: "vendor/app", description } });
+  assert.is(answer.status, 201, answer.text);
+  return server.db
+    .prepare("SELECT public_id AS allowlist_id, user_id AS allowed_by_user_id, timestamp, description FROM allowlist_entries ORDER BY id DESC LIMIT 1")
+    .get() as Json;
+}
+const inEnvironment = (at: At, fingerprint: string, place: string, query = ""): Promise<Json> => verdict(at, fingerprint, `?environment_name=${place}${query}`);
+
+test("scope environment: every attached policy at its latest version, in the order of attaching", async () => {
+  const at = server.given.org();
+  const place = await flow(at);
+  const fingerprint = await artifact(at, place);
+  const [later, earlier, empty] = [await server.given.policy(at, { name: fresh("a"), yaml: RULE }), await server.given.policy(at, { name: fresh("b"), yaml: RULE }), await server.given.policy(at, { yaml: null })];
+  const prod = await environment(at, { policies: [earlier, empty] });
+  const attached = await server.call("POST", `/environments/${at.org}/${prod}/policies`, { key: at.key, body: { policy_names: [later] } });
+  assert.is(attached.status, 200);
+  await server.given.policy(at, { name: earlier, yaml: PROVENANCE });
+  const summary = async () => {
+    const { compliant, policy_evaluations } = await inEnvironment(at, fingerprint, prod);
+    return [compliant, policy_evaluations.map((one: Json) => [one["policy_name"], one["policy_version"], one["status"]])];
+  };
+  assert.equal(await summary(), [false, [[earlier, 2, "COMPLIANT"], [later, 1, "NON-COMPLIANT"]]]);
+  await attest(at, place, { name: "scan", fingerprint });
+  assert.equal(await summary(), [true, [[earlier, 2, "COMPLIANT"], [later, 1, "COMPLIANT"]]]);
+
+  const body = await inEnvironment(at, fingerprint, prod);
+  const named = await verdict(at, fingerprint, `?policy_name=${earlier}&policy_name=${later}`);
+  assert.equal(body, { ...named, scope: "environment", environment: prod });
+  assert.equal([body["allow_listing"], body["policy_evaluations"].length], [null, 2]);
+});
+
+test("scope environment: without policies that can be evaluated the flows decide", async () => {
+  const at = server.given.org();
+  const [good, strict] = [await flow(at), await flow(at, TEMPLATE)];
+  const fingerprint = await artifact(at, good);
+  const [none, versionless] = [await environment(at), await environment(at, { policies: [await server.given.policy(at, { yaml: null })] })];
+  const logical = await environment(at, { members: [await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] })] });
+  for (const prod of [none, versionless, logical]) {
+    const plain = await verdict(at, fingerprint);
+    assert.equal(await inEnvironment(at, fingerprint, prod), { ...plain, scope: "environment", compliant: true, environment: prod, policy_evaluations: [], allow_listing: null });
+  }
+  await artifact(at, strict, { fingerprint, trail: "s" });
+  for (const prod of [none, versionless, logical]) {
+    const body = await inEnvironment(at, fingerprint, prod);
+    assert.equal([body["compliant"], body["flows"].map((one: Json) => one["compliant"]), body["policy_evaluations"]], [false, [true, false], []]);
+    assert.equal((await inEnvironment(at, fingerprint, prod, `&flow_name=${good}`))["compliant"], true);
+  }
+});
+
+test("scope environment: flow_name narrows what the policies look at", async () => {
+  const at = server.given.org();
+  const [one, two] = [await flow(at), await flow(at)];
+  const fingerprint = await artifact(at, one);
+  await artifact(at, two, { fingerprint });
+  await attest(at, one, { name: "scan", fingerprint });
+  const prod = await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] });
+  const compliant = async (query: string) => (await inEnvironment(at, fingerprint, prod, query))["compliant"];
+  assert.equal([await compliant(""), await compliant(`&flow_name=${one}`), await compliant(`&flow_name=${two}`)], [false, true, false]);
+});
+
+test("scope environment: the allowlist outweighs policies and flows, there only, and the policies still tell the truth", async () => {
+  const at = server.given.org();
+  const place = await flow(at, TEMPLATE);
+  const fingerprint = await artifact(at, place);
+  const policy = await server.given.policy(at, { yaml: RULE });
+  const [prod, staging, bare] = [await environment(at, { policies: [policy] }), await environment(at, { policies: [policy] }), await environment(at)];
+  const before = await inEnvironment(at, fingerprint, prod);
+  assert.equal([before["compliant"], before["allow_listing"]], [false, null]);
+  await allow(at, prod, fingerprint, "first");
+  const allow_listing = await allow(at, prod, fingerprint, "second");
+  assert.is(allow_listing["description"], "second");
+  assert.match(allow_listing["allowed_by_user_id"], /^[a-f0-9-]+$/);
+  assert.equal(await inEnvironment(at, fingerprint, prod), { ...before, compliant: true, allow_listing });
+  assert.equal(before["policy_evaluations"][0].status, "NON-COMPLIANT");
+  const narrowed = await inEnvironment(at, fingerprint, prod, `&flow_name=${place}`);
+  assert.equal([narrowed["compliant"], narrowed["allow_listing"]], [true, allow_listing]);
+  assert.equal(await inEnvironment(at, fingerprint, staging), { ...before, environment: staging });
+
+  const inBare = await allow(at, bare, fingerprint);
+  const body = await inEnvironment(at, fingerprint, bare);
+  assert.equal([body["compliant"], body["flows"][0].compliant, body["policy_evaluations"], body["allow_listing"]], [true, false, [], inBare]);
+  for (const query of ["", `?policy_name=${policy}`]) {
+    const elsewhere = await verdict(at, fingerprint, query);
+    assert.equal([elsewhere["compliant"], elsewhere["allow_listing"], elsewhere["environment"]], [false, null, null], query);
+  }
+  await attest(at, place, { name: "scan", fingerprint });
+  const satisfied = await inEnvironment(at, fingerprint, prod);
+  assert.equal([satisfied["compliant"], satisfied["policy_evaluations"][0].status, satisfied["allow_listing"]], [true, "COMPLIANT", allow_listing]);
+});
+
+test("scope environment: what nobody reported but the environment allows may run there", async () => {
+  const at = server.given.org();
+  const fingerprint = freshFingerprint();
+  const policy = await server.given.policy(at, { yaml: PROVENANCE });
+  const [prod, bare, other] = [await environment(at, { policies: [policy] }), await environment(at), await environment(at)];
+  const place = await flow(at);
+  for (const [where, evaluated] of [[prod, true], [bare, false]] as const) {
+    const allow_listing = await allow(at, where, fingerprint);
+    const context = { flow_name: null, trail_name: null, artifact_status: null };
+    const rules = [
+      {
+        rule: { type: "provenance", definition: { required: true, exceptions: [] } }, satisfied: false, ignored: false,
+        resolutions: [{ type: "missing_provenance", context }],
+      },
+      {
+        rule: { type: "trail-compliance", definition: { required: false, exceptions: [] } }, satisfied: null, ignored: true,
+        resolutions: [{ type: "rule_not_applicable", context }],
+      },
+    ];
+    assert.equal(await inEnvironment(at, fingerprint, where), {
+      fingerprint, scope: "environment", compliant: true, flow: "", trail: null, flows: [], environment: where, allow_listing,
+      compliance_status: {
+        artifact_fingerprint: fingerprint, status: "INCOMPLETE", is_compliant: false, attestations_statuses: [], evaluated_at: allow_listing["timestamp"], unexpected: false,
+      },
+      html_url: `http://assay.test/${at.org}/environments/${where}`,
+      policy_evaluations: evaluated
+        ? [{ policy_name: policy, policy_version: 1, status: "NON-COMPLIANT", rule_evaluations: rules }]
+        : [],
+    });
+  }
+  const inOrg = `Artifact with fingerprint '${fingerprint}' does not exist in organization '${at.org}'`;
+  for (const [query, message] of [
+    ["", inOrg],
+    [`?policy_name=${policy}`, inOrg],
+    [`?environment_name=${other}`, inOrg],
+    [`?environment_name=${prod}&flow_name=${place}`, `Artifact with fingerprint '${fingerprint}' does not exist in flow '${place}' belonging to organization '${at.org}'`],
+  ] as const) {
+    const answer = await ask(at, fingerprint, query);
+    assert.equal([answer.status, answer.body], [404, { message }], query);
+  }
+});
+
+test("scope environment: unknown, foreign and archived environments; an earlier name leads to the present one", async () => {
+  const [at, foreign] = [server.given.org(), server.given.org()];
+  const fingerprint = await artifact(at, await flow(at));
+  const [prod, elsewhere] = [await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] }), await environment(foreign)];
+  const refused = async (name: string, message: string) => {
+    const answer = await ask(at, fingerprint, `?environment_name=${name}`);
+    assert.equal([answer.status, answer.body], [404, { message }], name);
+  };
+  for (const name of [elsewhere, "nothing", ""]) await refused(name, `Environment named '${name}' does not exist for organization '${at.org}'`);
+  const renamed = fresh("renamed");
+  await server.call("PUT", `/environments/${at.org}/${prod}/rename`, { key: at.key, body: { new_name: renamed } });
+  const body = await inEnvironment(at, fingerprint, prod);
+  assert.equal([body["environment"], body["compliant"], body["policy_evaluations"].length], [renamed, false, 1]);
+  await server.call("PUT", `/environments/${at.org}/${renamed}/archive`, { key: at.key });
+  await refused(renamed, `Environment named '${renamed}' has been archived for organization '${at.org}'`);
+});
+
 test("readers may ask, strangers may not, and asking changes nothing", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
@@ -437,6 +591,27 @@ test("readers may ask, strangers may not, and asking changes nothing", async () 
   assert.is((await ask({ ...at, key: server.given.user(at.org, "reader") }, fingerprint)).status, 200);
   assert.is((await ask({ ...at, key: server.given.user(at.org, null) }, fingerprint)).status, 403);
   assert.is(server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(), before);
+});
+
+test("a repeated question has the answer of now: after new evidence, for who lost the right to ask, and for who never had it", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at, { template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: tests, type: generic}]\n" });
+  const trail = await server.given.trail(at, { flow });
+  const fingerprint = await server.given.artifact(at, { flow, trail, name: "app" });
+  const path = `/asserts/${at.org}/fingerprint/${fingerprint}`;
+  const ask = async (key: string | null) => {
+    const { status, body } = await server.call("GET", path, { key });
+    return status === 200 ? body.compliant : status;
+  };
+  const reader = server.given.user(at.org, "reader");
+  assert.equal([await ask(at.key), await ask(at.key), await ask(reader)], [false, false, false]);
+  assert.equal([await ask(server.given.user(at.org, null)), await ask(null), await ask("no-such-key")], [403, 401, 401]);
+  await server.given.attestation(at, { flow, trail, name: "tests", fingerprint });
+  assert.equal([await ask(at.key), await ask(reader)], [true, true]);
+  server.db.prepare("DELETE FROM memberships WHERE role = 'reader'").run();
+  assert.equal([await ask(reader), await ask(at.key)], [403, true]);
+  server.db.prepare("UPDATE api_keys SET expires_at = ?").run(server.clock.at + 3);
+  assert.equal([await ask(at.key), await ask(at.key), await ask(at.key), await ask(at.key)], [true, true, 401, 401]);
 });
 
 test.run();

@@ -100,6 +100,8 @@ let refusals = 0;
 let accepted = 0;
 
 async function check(attempt: Attempt): Promise<Answered> {
+  // What an accepted request asked for is done by jobs, after its answer.
+  if (before === null) await server.settled();
   before ??= holdings(server);
   let answer: Answered | null = null;
   try {
@@ -331,7 +333,9 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
 // --- the world that the examples speak of
 
 /** Calls that take their object away work on one of their own. */
-const SPARE: Record<string, Record<string, string>> = { archive_flow: { flow_name: "spare" }, rename_flow: { flow_name: "spare" } };
+const SPARE: Record<string, Record<string, string>> = {
+  archive_flow: { flow_name: "spare" }, rename_flow: { flow_name: "spare" }, archive_env: { env_name: "spare" }, rename_environment: { env_name: "spare" },
+};
 const paramsOf = (operation: AssayOperation): Record<string, string> => ({ ...operation.example.params, ...SPARE[operation.id] });
 
 const targetOf = (operation: AssayOperation, params: Record<string, string>, query: string): string =>
@@ -358,13 +362,19 @@ function whole(operation: AssayOperation): Attempt {
 }
 
 const named = (id: string): AssayOperation => operations.find((operation) => operation.id === id) as AssayOperation;
-const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy"];
+const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env"];
 
 async function makeWorld(): Promise<void> {
   for (const name of ["backend", "spare"]) {
     const json = field("data_json", JSON.stringify({ name }));
     await check(attempt(named("create_flow_with_template"), { body: Buffer.concat([json, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
   }
+  const reports = operations.filter(({ path }) => path.includes("/report/"));
+  const reported = reports.map(({ path, example }) => [example.params?.["env_name"] as string, path.split("/").at(-1) as string] as const);
+  for (const [name, type] of [["spare", "K8S"], ["staging", "K8S"], ["all-production", "logical"], ...reported] as const)
+    await check(attempt(named("create_env"), { body: Buffer.from(JSON.stringify({ name, type, description: "" })) }));
+  const k8s = whole(named("k8s_report"));
+  await check({ ...k8s, target: k8s.target.replace("/production/", "/staging/") });
   for (const id of WORLD) await check(whole(named(id)));
 }
 

@@ -19,7 +19,7 @@ function answers(answer: Answer, status: number, body: unknown): void {
 }
 
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
-  const rows = () => ["flow_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const rows = () => ["flow_tags", "environment_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
   const before = rows();
   answers(await call(), status, body);
   assert.equal(rows(), before);
@@ -121,6 +121,41 @@ test("a flow is tagged by its old name too, and not any more once it is archived
   await refuses(() => patch(at, "flow", renamed, { set_tags: { a: "c" } }), 404, {
     message: `Flow named '${renamed}' has been archived for organization '${at.org}'`,
   });
+});
+
+test("an environment is tagged under all words of its kind and by its old name, and not any more once it is archived", async () => {
+  const at = server.given.org();
+  const name = await server.given.environment(at);
+  const read = async (): Promise<any> => (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body;
+  const { last_modified_at } = await read();
+  answers(await patch(at, "env", name, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }), 200, "OK");
+  answers(await patch(at, "environment", name, { set_tags: { team: "shop" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  await server.call("PUT", `/environments/${at.org}/${name}/rename`, { key: at.key, body: { new_name: `${name}-new` } });
+  answers(await patch(at, "environments", name, { set_tags: { "a.b": "https://x.test/" }, remove_tags: null }), 200, "OK");
+  const after = await read();
+  assert.equal(after.tags, { "a.b": "https://x.test/", team: "shop" });
+  assert.ok(after.last_modified_at > last_modified_at);
+  answers(await patch(at, "env", name, { remove_tags: ["a.b", "team"] }), 200, "OK");
+  assert.equal((await read()).tags, {});
+  const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: b c]`;
+  await refuses(() => patch(at, "env", name, { set_tags: { ok: "1", "b c": "2" } }), 400, {
+    message: "Input payload validation failed",
+    errors: { "set_tags.b c": pattern },
+  });
+  await server.call("PUT", `/environments/${at.org}/${name}/archive`, { key: at.key });
+  await refuses(() => patch(at, "env", name, { set_tags: { a: "c" } }), 404, {
+    message: `Environment named '${name}' has been archived for organization '${at.org}'`,
+  });
+});
+
+test("a flow and an environment of one name have tags of their own", async () => {
+  const at = server.given.org();
+  const name = await server.given.flow(at);
+  await server.given.environment(at, { name });
+  await patch(at, "flow", name, { set_tags: { kind: "flow" } });
+  await patch(at, "env", name, { set_tags: { kind: "environment" } });
+  assert.equal(await tagsOf(at, name), { kind: "flow" });
+  assert.equal((await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body.tags, { kind: "environment" });
 });
 
 test.run();

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { isWebUrl, repairRepoUrl, repoUrlProblem } from "../../src/domain/urls.ts";
+import { compareUrl, isWebUrl, repairRepoUrl, repoUrlProblem } from "../../src/domain/urls.ts";
 
 const test = suite("urls");
 
@@ -71,5 +71,36 @@ test("only http and https with a host are web URLs", () => {
   assert.ok(isWebUrl("https://h/x?y#z"));
   for (const url of ["ftp://h", "https:h", "//h", "http://", "http://h:99999", " https://h"]) assert.not(isWebUrl(url), url);
 });
+
+const [OLD, NEW] = ["a".repeat(40), "b".repeat(40)];
+const comparisons: [string, string, string | null, string | null][] = [
+  // the address of the commit, of the earlier one (OLD and NEW stand for the ids), the repository, the comparison
+  ["https://github.com/acme/api/commit/NEW", "https://github.com/acme/api/commit/OLD", null, `https://github.com/acme/api/compare/${OLD}...${NEW}`],
+  ["https://git.acme.test:8443/acme/api/commit/NEW", "", null, `https://git.acme.test:8443/acme/api/compare/${OLD}...${NEW}`],
+  ["https://gitlab.com/a/b/c/-/commit/NEW", "https://gitlab.com/a/b/c/-/commit/OLD", null, `https://gitlab.com/a/b/c/-/compare/${OLD}...${NEW}`],
+  ["https://git.acme.test/a/-/commit/NEW", "n/a", null, `https://git.acme.test/a/-/compare/${OLD}...${NEW}`],
+  ["https://bitbucket.org/acme/api/commits/NEW", "https://bitbucket.org/acme/api/commits/OLD", null, `https://bitbucket.org/acme/api/branches/compare/${NEW}..${OLD}`],
+  [`https://github.com/acme/api/commit/${NEW.slice(0, 7)}`, "", null, `https://github.com/acme/api/compare/${OLD}...${NEW}`],
+  ["https://user:secret@github.com/acme/api/commit/NEW?x#y", "", null, `https://github.com/acme/api/compare/${OLD}...${NEW}`],
+  // the repository tells where the commit does not
+  ["n/a", "", "https://github.com/acme/api.git", `https://github.com/acme/api/compare/${OLD}...${NEW}`],
+  ["", "", "git@gitlab.com:a/b.git", `https://gitlab.com/a/b/-/compare/${OLD}...${NEW}`],
+  ["", "", "bitbucket.org/acme/api/", `https://bitbucket.org/acme/api/branches/compare/${NEW}..${OLD}`],
+  // nobody knows
+  ["https://github.com/acme/api/commit/NEW", "https://github.com/acme/other/commit/OLD", null, null],
+  ["https://dev.azure.com/o/p/_git/r/commit/NEW", "", "https://dev.azure.com/o/p/_git/r", null],
+  ["https://git.acme.test/projects/A/repos/api/commits/NEW", "", null, null],
+  ["https://github.com/acme/api/commit/OLD", "", null, null],
+  ["https://github.com/commit/NEW", "", "https://github.com", null],
+  ["javascript://github.com/acme/api/commit/NEW", "", "javascript:alert(1)", null],
+  ["", "", "https://git.acme.test/acme/api", null],
+  ["", "", null, null],
+];
+for (const [to, from, repoUrl, expected] of comparisons) {
+  test(`compare ${to || "?"} with ${from || "?"} in ${repoUrl}`, () => {
+    const placed = (sha: string, url: string) => ({ sha, commitUrl: url.replace("NEW", NEW).replace("OLD", OLD), repoUrl });
+    assert.is(compareUrl(placed(OLD, from), placed(NEW, to)), expected);
+  });
+}
 
 test.run();

@@ -14,7 +14,8 @@ function given(): { db: Db; writer: Writer; batches: number[]; add(n: number): (
   const insert = db.prepare("INSERT INTO t (n) VALUES (?)");
   return {
     db,
-    writer: new Writer(db, (size) => batches.push(size)),
+    // A clock that stands still: a busy machine would end a batch early.
+    writer: new Writer(db, (size) => batches.push(size), () => 0),
     batches,
     add: (n) => () => Number(insert.run(n).lastInsertRowid),
     all: () => db.prepare("SELECT n FROM t ORDER BY n").pluck().all(),

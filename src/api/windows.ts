@@ -1,0 +1,42 @@
+/** Windows of time in queries (operations, Filters and sorting). Both bounds are part of a window, in epoch seconds. */
+import { Type } from "typebox";
+import { DAY, parseIsoTime } from "../domain/time.ts";
+import { invalid } from "../errors.ts";
+
+type TimeWindow = { from: number; to: number };
+
+/** Days of the windows given in epoch seconds, unless their start is given. */
+export const WINDOW_DAYS = 28;
+
+/** Properties for the query schema of a window given in epoch seconds; clients write its names in two ways. */
+export const EpochWindow = {
+  start_ts: Type.Optional(Type.Number({ description: `Begin in epoch seconds; unless given ${WINDOW_DAYS} days before the end` })),
+  end_ts: Type.Optional(Type.Number({ description: "End in epoch seconds, included; unless given the present" })),
+  "start-ts": Type.Optional(Type.Number({ description: "The same as start_ts, which counts more" })),
+  "end-ts": Type.Optional(Type.Number({ description: "The same as end_ts, which counts more" })),
+};
+
+/** The window of such a query. @param now epoch seconds. */
+export function epochWindow(query: { start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number }, now: number): TimeWindow {
+  const to = query.end_ts ?? query["end-ts"] ?? now;
+  return { from: query.start_ts ?? query["start-ts"] ?? to - WINDOW_DAYS * DAY, to };
+}
+
+const TEXT_DAYS = 30;
+const TEXT_FORM = "ISO 8601, a date or a date with a time; without a zone it is UTC";
+
+/** Properties for the query schema of a window given as text. */
+export const TextWindow = {
+  from: Type.Optional(Type.String({ description: `Begin: ${TEXT_FORM}; unless given ${TEXT_DAYS} days before the end` })),
+  to: Type.Optional(Type.String({ description: `End, included, also when it is a whole day: ${TEXT_FORM}; unless given the present` })),
+};
+
+/** The window of such a query; an empty text is none. @param now epoch seconds. @throws AppError invalid on `from` and `to`. */
+export function textWindow(query: { from?: string; to?: string }, now: number): TimeWindow {
+  const [from, to] = [query.from ? parseIsoTime(query.from) : undefined, query.to ? parseIsoTime(query.to, true) : now];
+  if (from === null || to === null) {
+    const problem = (text = "") => `Input should be a valid ISO 8601 date or time [input: ${text}]`;
+    throw invalid({ ...(from === null ? { from: problem(query.from) } : {}), ...(to === null ? { to: problem(query.to) } : {}) });
+  }
+  return { from: from ?? to - TEXT_DAYS * DAY, to };
+}
