@@ -1,6 +1,7 @@
 /** Data directories with snapshots for the tests of `assay explain`: the same times and ids every time. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { EnvironmentType } from "../../src/store/environments.ts";
 import { opened } from "../store/given.ts";
 import { inDirectory } from "./in-process.ts";
 
@@ -11,34 +12,23 @@ const ADA = { publicId: "ada-id", shownName: "Ada" };
 /** Organization acme with environment prod (K8S), a flow and words to make more of both. */
 export function world() {
   const house = opened();
-  const { db, store, organizationId } = house;
-  const environment = (name: string, type = "K8S"): number =>
-    Number(
-      db
-        .prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)")
-        .run(`env-${name}`, organizationId, name, type).lastInsertRowid,
-    );
+  const { store, organizationId } = house;
+  const environment = (name: string, type: EnvironmentType = "K8S"): number =>
+    store.environments.create(organizationId, { name, type, description: "", includeScaling: false, requireProvenance: false }).id;
   const prod = environment("prod");
   const flow = house.flow("backend");
   const policy = (name: string, yaml: string): number =>
     store.policies.put(organizationId, { name, description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "first" } }).policy.id;
   return {
     ...house, environment, prod, flow, otherFlow: house.flow, policy,
-    attach(environmentId: number, policyId: number): void {
-      db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)").run(environmentId, policyId, policyId);
-      store.staleness.policiesChanged(environmentId);
-    },
+    attach: (environmentId: number, policyId: number): boolean => store.environments.attach(environmentId, [policyId]),
     /** Reports what runs as [name, fingerprint]. @returns the index of the snapshot. */
     report: (environmentId: number, ...running: [string, string][]): number | null =>
       store.recording.record(store.environments.get(environmentId), "report", running.map(([name, fingerprint]) => ({ name, fingerprint, instances: { created: [100] } })), ADA),
     again: (environmentId: number, cause: "policies" | "policy_version" | "allowlist"): number | null =>
       store.recording.record(store.environments.get(environmentId), cause, null, ADA),
-    allow(environmentId: number, fingerprint: string, description: string): void {
-      db.prepare(
-        "INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp) VALUES ('allow-1', ?, ?, ?, 'app', ?, 'eve-id', 'Eve', 1700000500)",
-      ).run(organizationId, environmentId, fingerprint, description);
-      store.staleness.allowlistChanged(environmentId, fingerprint);
-    },
+    allow: (environmentId: number, fingerprint: string, description: string): string =>
+      store.allowlists.allow({ id: environmentId, organization_id: organizationId }, { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve" }),
     /** Reports an artifact to a trail of its own. */
     build(fingerprint: string, trailName: string): { trail: number; id: number } {
       const trail = house.trail(flow.id, trailName).id;

@@ -30,26 +30,26 @@ const told = (body: (data: string) => Promise<void>): Promise<void> => asDirecto
 const explain = (data: string, ...words: string[]) => cli(["explain", ...words, "--data", data]);
 
 const PROD_3 = `prod#3 is NON-COMPLIANT: 1 of 3 artifacts is not compliant.
-Snapshot 3 of 'prod' (K8S) in organization 'acme', made 2023-11-14T22:13:28.000Z from a report by Ada:
+Snapshot 3 of 'prod' (K8S) in organization 'acme', made 2023-11-14T22:13:31.000Z from a report by Ada:
   2 compliant, 1 non-compliant, 0 unknown.
 Policies in force:
-  policy 'release' version 1, by ada at 2023-11-14T22:13:26.000Z: "first"
+  policy 'release' version 1, by ada at 2023-11-14T22:13:27.000Z: "first"
 
 NON-COMPLIANT  'db\\u001b[2J\\u000aassay: all is well'  ${B}
   running since snapshot 1; updated-provenance in snapshot 3, 1 instance
   reported to flow 'backend', trail 't-b' as 'app', commit ${"b".repeat(40)}: NON-COMPLIANT there
     Attestation 'tests' of artifact 'app' is not compliant, and is not in the template
-    attestation id-10 'tests', generic of the artifact: not compliant, by ada at 2023-11-14T22:13:27.000Z
-    attestation id-11 'lint', generic of the artifact: compliant, by ada at 2023-11-14T22:13:27.000Z
+    attestation id-12 'tests', generic of the artifact: not compliant, by ada at 2023-11-14T22:13:30.000Z
+    attestation id-13 'lint', generic of the artifact: compliant, by ada at 2023-11-14T22:13:30.000Z
   policy 'release' version 1: NON-COMPLIANT
     ok     requires provenance, except if artifact.name == 'legacy'
            the artifact was reported to flow 'backend'
     FAILED requires a compliant generic attestation named 'tests'
-           the one in trail 't-b' of flow 'backend' is not compliant (decided by attestation id-10)
+           the one in trail 't-b' of flow 'backend' is not compliant (decided by attestation id-12)
   judged again: the same answer
 
 COMPLIANT  'app'  ${A}: satisfies policy 'release' version 1
-COMPLIANT  'ext'  ${C}: does not satisfy policy 'release' version 1, but is on the allowlist, by Eve at 2023-11-14T22:21:40.000Z: "hotfix, see INC-7"
+COMPLIANT  'ext'  ${C}: does not satisfy policy 'release' version 1, but is on the allowlist, by Eve at 2023-11-14T22:13:30.000Z: "hotfix, see INC-7"
 EXITED  'old'  ${AB}: stopped with this snapshot; was NON-COMPLIANT
 
 Judged again from the stored facts and policy versions: all 4 verdicts are the same.
@@ -71,12 +71,12 @@ ${PROD_3.split("\n").slice(1, 6).join("\n")}
 COMPLIANT  'app'  ${A}
   running since snapshot 1; became-compliant in snapshot 2, 1 instance
   reported to flow 'backend', trail 't-a' as 'app', commit ${"a".repeat(40)}: COMPLIANT there
-    attestation id-8 'tests', generic of the artifact: compliant, by ada at 2023-11-14T22:13:24.000Z, evidence sha256 ${"e".repeat(64)}
+    attestation id-9 'tests', generic of the artifact: compliant, by ada at 2023-11-14T22:13:25.000Z, evidence sha256 ${"e".repeat(64)}
   policy 'release' version 1: COMPLIANT
     ok     requires provenance, except if artifact.name == 'legacy'
            the artifact was reported to flow 'backend'
     ok     requires a compliant generic attestation named 'tests'
-           a compliant one is in trail 't-a' of flow 'backend' (decided by attestation id-8)
+           a compliant one is in trail 't-a' of flow 'backend' (decided by attestation id-9)
   judged again: the same answer
 
 Judged again from the stored facts and policy versions: all 4 verdicts are the same.
@@ -84,7 +84,7 @@ Judged again from the stored facts and policy versions: all 4 verdicts are the s
     );
     const first = async (...words: string[]): Promise<string> => ((await explain(data, ...words)).out.split("\n")[0] as string);
     assert.is(await first("prod", "ccccc"), "'ext' in prod#3 is COMPLIANT: it is on the allowlist, which makes up for policy 'release' version 1.");
-    assert.match((await explain(data, "prod", C)).out, `  on the allowlist (allow-1) as 'app', by Eve at 2023-11-14T22:21:40.000Z: "hotfix, see INC-7"\n`);
+    assert.match((await explain(data, "prod", C)).out, `  on the allowlist (id-11) as 'app', by Eve at 2023-11-14T22:13:30.000Z: "hotfix, see INC-7"\n`);
     assert.is(await first("prod", AB), "'old' in prod#3 stopped, and was NON-COMPLIANT: it does not satisfy policy 'release' version 1.");
     assert.is(await first("prod#1", AB), "'old' in prod#1 is UNKNOWN: no policy was in force.");
   }));
@@ -97,14 +97,14 @@ test("every way to name a snapshot", () =>
       ["prod@{now}", "prod#3 is NON-COMPLIANT: 1 of 3 artifacts is not compliant."],
       ["prod@{1.day.ago}", "prod#3 is NON-COMPLIANT: 1 of 3 artifacts is not compliant."],
       ["prod~1", "prod#2 is NON-COMPLIANT: 3 of 4 artifacts are not compliant."],
-      ["prod@{2023-11-14T22:13:27}", "prod#2 is NON-COMPLIANT: 3 of 4 artifacts are not compliant."],
+      ["prod@{2023-11-14T22:13:29}", "prod#2 is NON-COMPLIANT: 3 of 4 artifacts are not compliant."],
       ["prod#1", "prod#1 is UNKNOWN: no policy was in force."],
     ];
     for (const [expression, line] of cases) {
       const { code, out, err } = await explain(data, expression);
       assert.equal([code, out.split("\n")[0], err], [0, line, ""], expression);
     }
-    assert.match((await explain(data, "prod#2")).out, "made 2023-11-14T22:13:27.000Z because Ada attached or detached policies:\n");
+    assert.match((await explain(data, "prod#2")).out, "made 2023-11-14T22:13:29.000Z because Ada attached or detached policies:\n");
     assert.match((await explain(data, "prod#1")).out, `UNKNOWN  'ext'  ${C}: no policy was in force\n`);
   }));
 
@@ -115,10 +115,10 @@ test("--json holds everything", () =>
     assert.equal(JSON.parse(out), {
       organization: "acme", expression: "prod#3", fingerprint: B, same: true, problems: [],
       snapshot: {
-        environment: { id: "env-prod", name: "prod", type: "K8S" }, index: 3, timestamp: 1_700_000_008, cause: "report",
+        environment: { id: "id-2", name: "prod", type: "K8S" }, index: 3, timestamp: 1_700_000_011, cause: "report",
         caused_by: { user_id: "ada-id", user_name: "Ada", environment: null, index: null },
         compliant: false, compliant_count: 2, non_compliant_count: 1, unknown_count: 0,
-        policies: [{ policy_id: "id-9", policy: "release", version: 1, version_id: 1, comment: "first", created_by: "ada", created_at: 1_700_000_006 }],
+        policies: [{ policy_id: "id-10", policy: "release", version: 1, version_id: 1, comment: "first", created_by: "ada", created_at: 1_700_000_007 }],
         artifacts: [
           {
             name: "db\u001b[2J\nassay: all is well", fingerprint: B, exited: false, compliant: false, annotation: "updated-provenance", first_index: 3, started_index: 1,
@@ -128,10 +128,10 @@ test("--json holds everything", () =>
                 flow_id: 1, flow: "backend", tags: {}, trail_id: 2, trail: "t-b", artifact_id: 2, reference_name: "app", filename: "app", git_commit: "b".repeat(40),
                 commit_url: "", committed_at: null, state: "NON-COMPLIANT", reasons: ["Attestation 'tests' of artifact 'app' is not compliant, and is not in the template"],
                 deployment_id: 2,
-                attestations: [["id-10", "tests", false], ["id-11", "lint", true]].map(([id, name, is_compliant]) => ({
+                attestations: [["id-12", "tests", false], ["id-13", "lint", true]].map(([id, name, is_compliant]) => ({
                   id, name, type: "generic", level: "artifact", is_compliant, control: null,
                   record: {
-                    type: "generic", overridden_type: null, description: null, reasons: [], reported_by: "ada", created_at: 1_700_000_007, evidence_digest: null,
+                    type: "generic", overridden_type: null, description: null, reasons: [], reported_by: "ada", created_at: 1_700_000_010, evidence_digest: null,
                     evidence_filename: null,
                   },
                 })),
@@ -166,7 +166,7 @@ test("--json holds everything", () =>
                     resolutions: [
                       {
                         type: "non_compliant_attestation", context: { flow_name: "backend", trail_name: "t-b", artifact_status: null },
-                        in_words: "the one in trail 't-b' of flow 'backend' is not compliant", attestation_ids: ["id-10"],
+                        in_words: "the one in trail 't-b' of flow 'backend' is not compliant", attestation_ids: ["id-12"],
                       },
                     ],
                   },
@@ -186,7 +186,7 @@ test("--json holds everything", () =>
       ["app", false, true], ["db\u001b", false, false], ["ext", false, true], ["old", true, false],
     ]);
     assert.equal(whole.snapshot.artifacts[2].allowlist, {
-      id: "allow-1", artifact_name: "app", description: "hotfix, see INC-7", user_id: "eve-id", user_name: "Eve", timestamp: 1_700_000_500,
+      id: "id-11", artifact_name: "app", description: "hotfix, see INC-7", user_id: "eve-id", user_name: "Eve", timestamp: 1_700_000_010,
     });
   }));
 
@@ -211,11 +211,11 @@ test("an override, the conditions of rules and more than one flow or name", asyn
     const lines = out.slice(out.indexOf("NON-COMPLIANT  'app'")).split("\n");
     assert.equal(lines.slice(2, -3), [
       `  reported to flow 'backend', trail 't-a' as 'app', commit ${"a".repeat(40)}: COMPLIANT there; flow tags: risk=high`,
-      "    attestation id-7 'tests', generic of the artifact, an override: compliant, by ada at 2023-11-14T22:13:23.000Z",
+      "    attestation id-8 'tests', generic of the artifact, an override: compliant, by ada at 2023-11-14T22:13:24.000Z",
       `  reported to flow 'other', without a trail, commit ${"c".repeat(40)}: INCOMPLETE there`,
       "  policy 'gate' version 1: NON-COMPLIANT",
       "    ok     requires a compliant generic attestation named 'tests', if flow.tags.risk == 'high'",
-      "           a compliant one is in trail 't-a' of flow 'backend' (decided by attestation id-7)",
+      "           a compliant one is in trail 't-a' of flow 'backend' (decided by attestation id-8)",
       "           it does not apply in flow 'other'",
       "    FAILED requires a compliant junit attestation, if flow != 'x'",
       "           its condition failed for flow 'backend': flow itself cannot be compared (at character 6 of: flow != 'x')",
@@ -228,7 +228,7 @@ test("an override, the conditions of rules and more than one flow or name", asyn
 test("a logical environment is explained by its members as they were then", async () => {
   const w = story();
   const [group, other] = [w.environment("all", "logical"), w.environment("stage", "server")];
-  [w.prod, other].forEach((member, position) => w.db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(group, position, member));
+  w.store.environments.setMembers(group, [w.prod, other]);
   w.report(w.prod, ["app", A], ["ext", C]);
   w.report(other, ["app", A]);
   w.report(w.prod);
@@ -238,7 +238,7 @@ test("a logical environment is explained by its members as they were then", asyn
     assert.is(
       out,
       `all#2 is UNKNOWN: the state of a member was unknown.
-Snapshot 2 of 'all' (logical) in organization 'acme', made 2023-11-14T22:13:30.000Z with stage#1, caused by Ada:
+Snapshot 2 of 'all' (logical) in organization 'acme', made 2023-11-14T22:13:36.000Z with stage#1, caused by Ada:
   2 compliant, 0 non-compliant, 1 unknown.
 Members then: prod#4, stage#1.
 
@@ -246,7 +246,7 @@ prod#4 is COMPLIANT: all 2 artifacts are compliant, 1 of them because of the all
 Policies in force: policy 'release' version 1.
 
 COMPLIANT  'app'  ${A}: satisfies policy 'release' version 1
-COMPLIANT  'ext'  ${C}: does not satisfy policy 'release' version 1, but is on the allowlist, by Eve at 2023-11-14T22:21:40.000Z: "hotfix, see INC-7"
+COMPLIANT  'ext'  ${C}: does not satisfy policy 'release' version 1, but is on the allowlist, by Eve at 2023-11-14T22:13:30.000Z: "hotfix, see INC-7"
 EXITED  'db\\u001b[2J\\u000aassay: all is well'  ${B}: stopped with this snapshot; was NON-COMPLIANT
 
 stage#1 is UNKNOWN: no policy was in force.
@@ -343,7 +343,7 @@ test("what does not come out the same again, or cannot be read, is said loudly",
       "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
     ]],
     [evaluation("facts_json", "replace(facts_json, '\"isCompliant\":false', '\"isCompliant\":true')"), [
-      `${b}: attestation id-10 is not what the evaluation saw as 'tests'`, `${b}: policy 'release' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
+      `${b}: attestation id-12 is not what the evaluation saw as 'tests'`, `${b}: policy 'release' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
       /rule 3 of policy 'release' version 1 is stored as not satisfied/, `${b}: the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again`, /the stored reasons are/,
     ]],
     [evaluation("facts_json", "'{'"), [/: the stored evaluation cannot be read: /]],
@@ -352,9 +352,9 @@ test("what does not come out the same again, or cannot be read, is said loudly",
     [evaluation("verdicts_json", "'[7]'"), [/: the stored evaluation cannot be read: /]],
     [evaluation("reasons_json", "'7'"), [/: the stored evaluation cannot be read: /]],
     [evaluation("reasons_json", "'[]'"), [/: the stored reasons are none/]],
-    ["DELETE FROM attestation_bindings; DELETE FROM current_attestations; DELETE FROM attestations WHERE public_id = 'id-10'", [`${b}: attestation id-10 ('tests') is gone`]],
+    ["DELETE FROM attestation_bindings; DELETE FROM current_attestations; DELETE FROM attestations WHERE public_id = 'id-12'", [`${b}: attestation id-12 ('tests') is gone`]],
     ["DELETE FROM allowlist_entries", [`prod#3, 'ext' (${C}): the allowlist entry 1 is gone`]],
-    [`UPDATE allowlist_entries SET fingerprint = '${A}'`, [`prod#3, 'ext' (${C}): the allowlist entry allow-1 is for another artifact or environment`]],
+    [`UPDATE allowlist_entries SET fingerprint = '${A}'`, [`prod#3, 'ext' (${C}): the allowlist entry id-11 is for another artifact or environment`]],
     ["UPDATE policy_versions SET policy_yaml = 'x'", ["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*: the stored evaluation cannot be read: version 1 of policy 1 is stored but no valid policy`))],
     ["DELETE FROM policy_versions", [/prod#3: the policy versions of the snapshot cannot be read: policy version 1 is gone/, ...["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*policy version 1 is gone`))]],
     ["UPDATE policies SET name = 'renamed'", ["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*: the verdict of policy 'release' version 1 names version 1 of 'renamed'`))],

@@ -5,6 +5,7 @@
  */
 import { pendingFor } from "../../src/domain/attestation/binding.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
+import type { EnvironmentType } from "../../src/store/environments.ts";
 import { digestOf } from "../../src/store/recording.ts";
 import { opened } from "./given.ts";
 
@@ -45,20 +46,18 @@ export function history(seed: number) {
   const chance = (percent: number): boolean => random(100) < percent;
   const fingerprints = [..."0123456789abcdef"].slice(0, 9).map((digit) => digit.repeat(64));
 
-  let environmentCount = 0;
-  const environment = (type: string): number =>
-    Number(
-      db
-        .prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)")
-        .run(`env-${++environmentCount}`, organizationId, `env${environmentCount}`, type).lastInsertRowid,
-    );
-  const physical = ["K8S", "server", "docker"].map(environment);
+  let environments = 0;
+  const environment = (type: EnvironmentType): number =>
+    store.environments.create(organizationId, { name: `env${(environments += 1)}`, type, description: "", includeScaling: false, requireProvenance: false }).id;
+  const physical = (["K8S", "server", "docker"] as const).map(environment);
   const silent = environment("S3");
-  const logical = [physical.slice(0, 2), physical, [...physical, silent]].map((members) => {
-    const group = environment("logical");
-    members.forEach((member, position) => db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(group, position, member));
-    return group;
-  });
+  const group = (members: readonly number[]): number => {
+    const id = environment("logical");
+    store.environments.setMembers(id, members);
+    return id;
+  };
+  const groups = { pair: group(physical.slice(0, 2)), all: group(physical), withSilent: group([...physical, silent]), changing: group(physical) };
+  const logical = Object.values(groups);
   const flows = [0, 1, 2].map((place) =>
     house.flow(`flow${place}`, place === 0 ? "version: 1\ntrail:\n  attestations: [ { name: lint, type: '*' } ]\n  artifacts:\n  - name: app\n    attestations: [ { name: tests, type: generic } ]\n" : "version: 1").id,
   );
@@ -67,7 +66,6 @@ export function history(seed: number) {
   const running = new Map<number, ReportedArtifact[]>();
 
   const judged: number[] = [];
-  let allowed = 0;
 
   const count = (id: number): number => store.environments.get(id).snapshot_count;
 
@@ -132,8 +130,7 @@ export function history(seed: number) {
   function changePolicy(): void {
     const put = store.policies.put(organizationId, { name: pick(policies), description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\nartifacts: ${pick(POLICIES)}\n`, comment: "" } });
     if (put.version === null) return;
-    const users = db.prepare("SELECT environment_id AS id FROM environment_policies WHERE policy_id = ?").all(put.policy.id) as { id: number }[];
-    for (const { id } of users) {
+    for (const id of physical.filter((each) => store.environments.attached(each).some((policy) => policy.id === put.policy.id))) {
       store.staleness.policiesChanged(id);
       // The job may come late, or after a report that already did its work.
       if (chance(70)) again(id, "policy_version");
@@ -144,20 +141,14 @@ export function history(seed: number) {
     const policy = store.policies.find(organizationId, pick(policies));
     if (!policy) return;
     const id = pick(physical);
-    const detached = db.prepare("DELETE FROM environment_policies WHERE environment_id = ? AND policy_id = ?").run(id, policy.id).changes > 0;
-    if (!detached) db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)").run(id, policy.id, clock.at);
-    store.staleness.policiesChanged(id);
+    if (!store.environments.detach(id, [policy.id])) store.environments.attach(id, [policy.id]);
     again(id, "policies");
   }
 
   function allow(): void {
     const id = pick(physical);
     const fingerprint = pick(fingerprints);
-    allowed += 1;
-    db.prepare(
-      "INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp) VALUES (?, ?, ?, ?, 'app', 'why', 'eve', 'Eve', ?)",
-    ).run(`allow-${allowed}`, organizationId, id, fingerprint, clock.at);
-    store.staleness.allowlistChanged(id, fingerprint);
+    store.allowlists.allow({ id, organization_id: organizationId }, { fingerprint, artifact_name: "app", description: "why", user_id: "eve-id", user_name: "Eve" });
     again(id, "allowlist");
   }
 
@@ -193,11 +184,12 @@ export function history(seed: number) {
     else if (dice < 87) changeFlow();
     else if (dice < 91) changePolicy();
     else if (dice < 97) attach();
-    else allow();
+    else if (dice < 99) allow();
+    else store.environments.setMembers(groups.changing, physical.filter(() => chance(60)));
     const made: Step["made"] = [];
     for (const [id, known] of before) for (let index = known + 1; index <= count(id); index += 1) made.push({ environment: id, index });
     return { reported, judged: judged.splice(0), made };
   }
 
-  return { ...house, step, physical, logical, running };
+  return { ...house, step, physical, logical, groups, running };
 }
