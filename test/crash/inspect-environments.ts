@@ -131,7 +131,8 @@ function inspectRows(db: Db, environment: Environment, from: number, snapshots: 
 function inspectChain(chain: readonly Row[], from: number, count: number, say: Say): void {
   let before: Row | null = null;
   for (const row of chain) {
-    const wrong = (problem: string): void => say(`row ${row.id} (${row.name}, ${row.first_index} to ${row.last_index === OPEN ? "now" : row.last_index}, ${row.annotation}) ${problem}`);
+    const until = row.last_index === OPEN ? "now" : row.last_index;
+    const wrong: Say = (problem) => say(`row ${row.id} (${row.name}, ${row.first_index} to ${until}, ${row.annotation}) ${problem}`);
     if (row.first_index > count || (row.last_index !== OPEN && row.last_index > count)) wrong(`is beyond snapshot ${count}`);
     if (row.compliant !== row.judged) wrong(`says ${row.compliant}, its evaluation ${row.judged}`);
     if (before && before.last_index >= row.first_index) wrong(`overlaps row ${before.id}`);
@@ -142,7 +143,7 @@ function inspectChain(chain: readonly Row[], from: number, count: number, say: S
     if (row.first_index > from) inspectStep(before?.annotation === "exited" ? null : before, row, wrong);
     before = row;
   }
-  if (before && before.last_index !== OPEN && before.last_index < count && before.annotation !== "exited") say(`row ${before.id} (${before.name}) ends with ${before.last_index}, and nothing says that it exited`);
+  if (before && before.last_index !== OPEN && before.annotation !== "exited") say(`row ${before.id} (${before.name}) ends with ${before.last_index}, and nothing says that it exited`);
 }
 
 /** From the row before to this one; null where the artifact did not run. */
@@ -173,7 +174,8 @@ function inspectGroup(db: Db, group: Environment, from: number, snapshots: reado
     .all(group.id, from) as Member[];
   for (const row of rows) {
     if (row.existing === null) say(`shows snapshot ${row.member_index} of member ${row.member_id}, which is not there`);
-    if (row.first_index > group.snapshot_count || (row.last_index !== OPEN && row.last_index > group.snapshot_count)) say(`member ${row.member_id} is beyond snapshot ${group.snapshot_count}`);
+    if (Math.max(row.first_index, row.last_index === OPEN ? 0 : row.last_index) > group.snapshot_count)
+      say(`member ${row.member_id} is beyond snapshot ${group.snapshot_count}`);
   }
   const next = new Map<number, number>();
   const begin = new Map<number, Member[]>();

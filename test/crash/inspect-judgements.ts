@@ -5,6 +5,7 @@ import type { Facts, KeptVerdict } from "../../src/domain/compliance/environment
 import type { Db } from "../../src/store/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
+import type { JobRow } from "../../src/store/jobs.ts";
 import type { Looked } from "./inspect-environments.ts";
 
 type Judged = {
@@ -95,7 +96,8 @@ export function inspectJudgements(db: Db, looked: Looked): string[] {
 
 /** How judging the kept facts under the kept versions differs from what is kept; null when it does not. */
 function replay(store: Store, row: Judged): string | null {
-  if (row.allowlist_id !== null && (row.allowed_in !== row.environment_id || row.allowed !== row.fingerprint)) return `is allowed by entry ${row.allowlist_id}, which is not for it`;
+  const isForIt = row.allowed_in === row.environment_id && row.allowed === row.fingerprint;
+  if (row.allowlist_id !== null && !isForIt) return `is allowed by entry ${row.allowlist_id}, which is not for it`;
   const policies = (JSON.parse(row.verdicts_json) as KeptVerdict[]).map(({ policy, version_id, version }) => ({
     policyName: policy, versionId: version_id, version, document: store.policies.parsed(version_id),
   }));
@@ -113,7 +115,7 @@ function replay(store: Store, row: Judged): string | null {
 export function inspectSettled(db: Db): string[] {
   const problems: string[] = [];
   const store = reader(db);
-  const jobs = db.prepare("SELECT id, kind, attempts, last_error FROM jobs ORDER BY id").all() as { id: number; kind: string; attempts: number; last_error: string | null }[];
+  const jobs = db.prepare("SELECT id, kind, attempts, last_error FROM jobs ORDER BY id").all() as Pick<JobRow, "id" | "kind" | "attempts" | "last_error">[];
   for (const { id, kind, attempts, last_error } of jobs) problems.push(`job ${id} (${kind}) is left after ${attempts} attempts: ${last_error}`);
   const astray = db
     .prepare(
@@ -129,12 +131,13 @@ export function inspectSettled(db: Db): string[] {
     const environment = store.environments.get(id);
     const marks = new Set(marksOf.all(id) as string[]);
     const isChecked = environment.checked_revision === environment.revision;
-    if (!isChecked && marks.size === 0) problems.push(`environment ${environment.name} (${id}): nobody looked after revision ${environment.checked_revision}, it has ${environment.revision}`);
+    const say: Say = (problem) => problems.push(`environment ${environment.name} (${id}): ${problem}`);
+    if (!isChecked && marks.size === 0) say(`nobody looked after revision ${environment.checked_revision}, it has ${environment.revision}`);
     const survey = store.recording.survey(environment, "policy_version", null);
     const after = survey.after.map((present) => ({ ...present, evaluate: present.evaluate && (isChecked || !marks.has(present.fingerprint)) }));
     const { snapshot, running } = store.recording.plan({ ...survey, after });
     const flips = running.filter(({ annotation }) => annotation.startsWith("became-")).map(({ artifact, annotation }) => `${artifact.name} ${annotation}`);
-    if (snapshot) problems.push(`environment ${environment.name} (${id}): looking again makes a snapshot (${flips.slice(0, 3).join(", ")})`);
+    if (snapshot) say(`looking again makes a snapshot (${flips.slice(0, 3).join(", ")})`);
   }
   return problems;
 }

@@ -3,7 +3,7 @@ import type { Db } from "../../src/store/database.ts";
 import { setDigest } from "./inspect-environments.ts";
 import { ORG } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
-import { FLEETING } from "./load-environments.ts";
+import { FLEETING, ROUNDING } from "./load-environments.ts";
 import type { World } from "./load-environments.ts";
 
 /** When it was asked for and when the answer had arrived: epoch seconds of this machine's clock, which is the server's too. */
@@ -20,10 +20,8 @@ export type EnvironmentEntry =
 export const isOfEnvironments = (entry: Entry | EnvironmentEntry): entry is EnvironmentEntry =>
   ["report", "attached", "allowed", "tagged", "archived"].includes(entry.kind);
 
-/** Times are rounded to milliseconds on both sides. */
-const ROUNDING = 0.002;
-
-type Made = { environment: number; idx: number; timestamp: number; until: number; cause: string; set: string; policies: string[] };
+/** A snapshot of an environment: the latest one until `until`; `policies` are the names of those it was evaluated under. */
+type Made = { timestamp: number; until: number; cause: string; set: string; policies: string[] };
 
 /** What is missing of acknowledged writes, in words. */
 export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentEntry[]): string[] {
@@ -41,7 +39,8 @@ export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentE
       const value = tag.get(entry.flow, entry.key) as string | undefined;
       if (!(Number(value) >= entry.n)) problems.push(`tag ${entry.key} of ${entry.flow} is ${value}, and ${entry.n} was acknowledged`);
     }
-    if (entry.kind === "archived" && archived.get(entry.environment, entry.sent - ROUNDING, entry.answered + ROUNDING) !== 1) problems.push(`${entry.environment} was not archived`);
+    if (entry.kind === "archived" && archived.get(entry.environment, entry.sent - ROUNDING, entry.answered + ROUNDING) !== 1)
+      problems.push(`${entry.environment} was not archived`);
   }
   return problems;
 }
@@ -65,7 +64,7 @@ function madeSince(db: Db, name: string, since: number): Made[] {
   return ids(db, name).flatMap((id) => {
     const rows = snapshots.all({ id, since }) as { idx: number; timestamp: number; cause: string; policy_versions_json: string }[];
     return rows.map(({ idx, timestamp, cause, policy_versions_json }, place) => ({
-      environment: id, idx, timestamp, until: rows[place + 1]?.timestamp ?? Infinity, cause,
+      timestamp, until: rows[place + 1]?.timestamp ?? Infinity, cause,
       set: setDigest(running.all({ id, index: idx }) as { name: string; fingerprint: string }[]),
       policies: (JSON.parse(policy_versions_json) as number[]).map((version) => policies.get(version) ?? "?"),
     }));
@@ -101,6 +100,11 @@ function missingIn(db: Db, name: string, made: readonly Made[], entries: readonl
   return problems;
 }
 
+type Stored = {
+  id: number; state: 0 | 1 | null; snapshot_count: number; last_changed_at: number; last_reported_at: number;
+  compliant_count: number; non_compliant_count: number; unknown_count: number;
+};
+
 /** Whether the server shows what the database holds, and the policies that were acknowledged; corrects `world` by what is so. */
 export async function differencesShown(api: Api, db: Db, world: World): Promise<string[]> {
   const problems: string[] = [];
@@ -111,13 +115,14 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
         `SELECT e.id, e.state, e.snapshot_count, e.last_changed_at, e.last_reported_at, s.compliant_count, s.non_compliant_count, s.unknown_count
          FROM environments e JOIN snapshots s ON s.environment_id = e.id AND s.idx = e.snapshot_count WHERE e.name = ?`,
       )
-      .get(name) as Record<"id" | "state" | "snapshot_count" | "last_changed_at" | "last_reported_at" | "compliant_count" | "non_compliant_count" | "unknown_count", number>;
+      .get(name) as Stored;
     const { body: shown } = await api.call("GET", `/environments/${ORG}/${name}`);
     const { body: snapshot } = await api.call("GET", `/snapshots/${ORG}/${name}/-1`);
     const running = db.prepare("SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = ? AND last_index = 9007199254740991").all(row.id);
     const present = (snapshot.artifacts as { name: string; fingerprint: string; annotation: { now: number } }[]).filter(({ annotation }) => annotation.now > 0);
     const state = row.state === null ? null : row.state === 1;
-    const expected = [state, row.last_changed_at, row.last_reported_at, row.snapshot_count, row.last_changed_at, row.compliant_count, row.non_compliant_count, row.unknown_count];
+    const stored = [row.compliant_count, row.non_compliant_count, row.unknown_count];
+    const expected = [state, row.last_changed_at, row.last_reported_at, row.snapshot_count, row.last_changed_at, ...stored];
     const counts = snapshot.artifact_compliance_count;
     const told = [shown.state, shown.last_changed_at, shown.last_reported_at, snapshot.index, snapshot.timestamp, counts.true, counts.false, counts.null];
     if (JSON.stringify(told) !== JSON.stringify(expected)) problems.push(`${name} is shown as ${JSON.stringify(told)}, stored is ${JSON.stringify(expected)}`);

@@ -8,8 +8,12 @@ import type { EnvironmentEntry } from "./ledger-environments.ts";
 import { COMMIT, form, nextNumber, randomOf, refusal } from "./load.ts";
 import type { Lane } from "./load.ts";
 
+/** Seconds by which times may differ that were the same: both sides round to milliseconds. */
+export const ROUNDING = 0.002;
+
 type Artifact = { name: string; fingerprint: string };
-type Kind = { name: string; type: PhysicalType; /** What may run there. */ pool: readonly Artifact[]; /** The most that a report changes at once. */ wide: number };
+/** An environment: `pool` is what may run there, `wide` the most that a report changes at once. */
+type Kind = { name: string; type: PhysicalType; pool: readonly Artifact[]; wide: number };
 
 const FLOWS = 3;
 const TRAILS = 8;
@@ -26,7 +30,8 @@ function poolOf(size: number): Artifact[] {
   return Array.from({ length: size }, (_value, i) => {
     if (i % 12 === 11) return { name: `unresolved-${i}`, fingerprint: "" };
     const known = Math.floor(i / 3) % (TRAILS * ARTIFACTS);
-    return { name: `app-${i % 12 === 10 ? i - 1 : i}`, fingerprint: i % 3 === 0 ? built(Math.floor(known / ARTIFACTS), known % ARTIFACTS) : sha256(Buffer.from(`bought/${i}`)) };
+    const fingerprint = i % 3 === 0 ? built(Math.floor(known / ARTIFACTS), known % ARTIFACTS) : sha256(Buffer.from(`bought/${i}`));
+    return { name: `app-${i % 12 === 10 ? i - 1 : i}`, fingerprint };
   });
 }
 
@@ -40,10 +45,10 @@ const STABLE: readonly Kind[] = [
 const ALL: readonly Kind[] = [...STABLE, { name: FLEETING, type: "docker", pool: poolOf(150), wide: 80 }];
 const GROUPS = { everything: [...STABLE.map(({ name }) => name), FLEETING], pair: ["small-0", "small-1"] };
 
-export const STABLE_NAMES: readonly string[] = STABLE.map(({ name }) => name);
+const STABLE_NAMES: readonly string[] = STABLE.map(({ name }) => name);
 
 /** What policies an environment has: those acknowledged, and the change that was asked for and not yet answered. */
-export type Attachments = { is: Set<string>; asked: { policy: string; attached: boolean } | null };
+type Attachments = { is: Set<string>; asked: { policy: string; attached: boolean } | null };
 
 /** What is remembered from round to round. */
 export type World = {
@@ -103,7 +108,7 @@ function itemsOf(type: PhysicalType, running: ReadonlySet<Artifact>, random: () 
   );
 }
 
-/** The lanes of a round: reporters, one that is alone in attaching policies, one for the facts, and one for the environment that comes and goes. */
+/** The lanes of a round: reporters, one that is alone in attaching policies, one for their versions, some for facts, and one for the environment that comes and goes. */
 export function environmentWriters(api: Api, world: World, seed: number): Lane<Entry | EnvironmentEntry>[] {
   const lanes = [...Array.from({ length: 6 }, () => report), attach, version, ...Array.from({ length: 3 }, () => fact), comeAndGo];
   return lanes.map((write, index) => {
@@ -129,7 +134,12 @@ async function report({ api, world, random, pick }: Hand): Promise<EnvironmentEn
   const answer = await api.call("PUT", `/environments/${ORG}/${name}/report/${type}`, { artifacts });
   if (answer.status === 404 && name === FLEETING) return null;
   if (answer.status !== 200 && answer.status !== 201) throw refusal(`report to ${name}`, answer);
-  return { kind: "report", environment: name, set: digestOf(normalizePlain(artifacts)), made: answer.status === 201, sent, answered: seconds() };
+  const answered = seconds();
+  if (name !== FLEETING && random() < 0.1) {
+    const { body } = await api.call("GET", `/environments/${ORG}/${name}`);
+    if (!(body.last_reported_at >= sent - ROUNDING)) throw new Error(`${name} was reported to at ${sent}, and then read: ${JSON.stringify(body)}`);
+  }
+  return { kind: "report", environment: name, set: digestOf(normalizePlain(artifacts)), made: answer.status === 201, sent, answered };
 }
 
 async function attach({ api, world, pick }: Hand): Promise<EnvironmentEntry> {
@@ -174,7 +184,7 @@ async function fact({ api, random, pick, lane }: Hand): Promise<Entry | Environm
     return { kind: "artifact", flow, trail, fingerprint };
   }
   if (choice < 0.65) {
-    const body = { attestation_name: "unit-tests", is_compliant: random() < 0.7, user_data: { n }, artifact_fingerprint: undefined, target_artifacts: ["app"] };
+    const body = { attestation_name: "unit-tests", is_compliant: random() < 0.7, user_data: { n }, target_artifacts: ["app"] };
     const commit = { git_commit_info: { sha1: COMMIT, message: "m", author: "a", timestamp: 1 } };
     const answer = await api.call("POST", `/attestations/${ORG}/${flow}/trail/${trail}/generic`, form({ ...body, ...commit }));
     if (answer.status >= 300) throw refusal("attestation of what runs", answer);
