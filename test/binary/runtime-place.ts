@@ -18,6 +18,7 @@ const KEYS = {
   reader: "key-of-the-reader-of-the-runtime-scenarios-4",
   stranger: "key-of-a-stranger-to-the-runtime-scenarios-5",
   publisher: "key-of-the-member-of-the-public-organization",
+  nobody: "key-that-nobody-has-issued-in-these-scenarios",
 };
 export type Role = keyof typeof KEYS;
 
