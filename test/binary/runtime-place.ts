@@ -73,8 +73,6 @@ export async function openPlace() {
   const serve = (...more: string[]): Promise<Running> =>
     start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--base-url", "https://assay.example.com", ...more]);
   let server = await serve("--bootstrap", file);
-  /** Paths whose answers depend on what was recorded alone, with these answers. */
-  const readings = new Map<string, unknown>();
 
   const as = (role: Role, dialect?: "cli" | "terraform" | "webhook"): Client => clientOf(server.url, KEYS[role], dialect);
   const json = (method: Method, path: string, body?: unknown) => as(MEMBER).json(method, path, body);
@@ -82,6 +80,11 @@ export async function openPlace() {
   const done = async (answering: ReturnType<typeof json>, status: number): Promise<void> => void assert.is(await told(answering, status), "OK");
   const yaml = (part: string, content: string) => ({ part, name: `${part}.yml`, content });
 
+  /** Ends the server with the signal, and starts one on the same data. */
+  async function restart(signal: NodeJS.Signals): Promise<void> {
+    assert.equal(await server.stop(signal), signal === "SIGKILL" ? { code: null, signal } : { code: 0, signal: null }, server.output());
+    server = await serve();
+  }
   const snapshot = (environment: string, expression = "-1"): Promise<any> => read(`/snapshots/acme/${environment}/${expression}`);
 
   return {
@@ -93,7 +96,7 @@ export async function openPlace() {
     /** How many snapshots there are, as `list snapshots` sees it. */
     count: async (environment: string): Promise<number> => (await read(`/snapshots/acme/${environment}?interval=&page=1&per_page=1000&reverse=false`)).length,
     annotated: async (environment: string, expression = "-1"): Promise<unknown[]> => shown(await snapshot(environment, expression)),
-    pid: (): number => server.pid,
+    restart,
     /** Must be answered with that status and this message, and with no other field. */
     async refused(method: Method, path: string, status: number, message: string, body?: unknown): Promise<void> {
       assert.equal(await told(json(method, path, body), status), { message }, `${method} ${path}`);
@@ -137,10 +140,10 @@ export async function openPlace() {
     ok: (method: Method, path: string, body?: unknown): Promise<void> => done(json(method, path, body), 200),
     /** Reads these paths now and, after each of the signals, again from a server started on the same data: everything must read the same. */
     async sameAfter(signals: readonly NodeJS.Signals[], paths: readonly string[]): Promise<void> {
+      const readings = new Map<string, unknown>();
       for (const path of paths) readings.set(path, settled(await read(path)));
       for (const signal of signals) {
-        assert.equal(await server.stop(signal), signal === "SIGKILL" ? { code: null, signal } : { code: 0, signal: null }, server.output());
-        server = await serve();
+        await restart(signal);
         for (const [path, before] of readings) assert.equal(settled(await read(path)), before, path);
       }
     },
@@ -162,7 +165,7 @@ export const happened = (events: Json[]): unknown[] =>
 export const items = (labels: Record<string, string>, started = STARTED): Json[] =>
   Object.entries(labels).map(([name, label]) => ({ digests: { [name]: label === "" ? "" : fingerprint(label) }, creationTimestamp: started }));
 
-/** An answer without what the clock alone changes: how long the latest snapshot has been in force, and until when was counted. */
+/** An answer without what the clock alone changes: how long the latest snapshot has been in force. */
 const settled = (body: unknown): unknown =>
   JSON.parse(JSON.stringify(body), (_, value) => (value?.to === 0 && "duration" in value ? { ...value, duration: "until now" } : value));
 
