@@ -150,4 +150,66 @@ scenario("of two policies one fails", async () => {
   assert.equal([await at.state("two-prod"), (await ask("?environment_name=two-prod"))["compliant"], await at.count("two-prod")], [null, true, 7]);
 });
 
+scenario("the next report sees every change of the facts, and nothing else", async () => {
+  for (const flow of ["fact-a", "fact-b", "fact-sibling"]) await at.flow(flow, flow === "fact-a" ? SCANNED : undefined);
+  const build = { flow: "fact-a", trail: "t1", name: "fact:1", label: "fact" };
+  await at.build(build);
+  await at.policy("fact-policy", schema("  provenance: {required: true}\n  trail-compliance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == 'fact-waived' }}\n"));
+  await at.environment("fact-prod", "docker", { policies: ["fact-policy"] });
+  const trail = "/attestations/acme/fact-a/trail/t1";
+  const override = (attestation_name: string, new_compliance_status: boolean, of: Json) =>
+    told(at.json("POST", `${trail}/override`, { attestation_name, new_compliance_status, reason: "because", original_attestation_type: "generic", user_data: {}, ...of }), 201);
+  const artifact_fingerprint = fingerprint("fact");
+  const begin = (name: string, fields: Json, template?: string) =>
+    told(at.as("member").form("PUT", "/trails/acme/fact-a", "data_json", { name, ...fields }, template === undefined ? undefined : { part: "template_file", name: "t.yml", content: template }), 200);
+  const demanding = SCANNED.replace("name: scan", "name: proof");
+  const running = items({ "fact:1": "fact" });
+
+  const steps: [what: string, change: () => Promise<unknown>, annotation: string | null, compliant: boolean][] = [
+    ["the start", async () => undefined, "started-non-compliant", false],
+    ["an attestation", () => at.attest({ ...build, name: "scan" }), "became-compliant", true],
+    ["nothing", async () => undefined, null, true],
+    ["an override", () => override("scan", false, { artifact_fingerprint }), "became-non-compliant", false],
+    ["the same attestation again", () => at.attest({ ...build, name: "scan" }), "became-compliant", true],
+    ["an unexpected one that fails, on the trail", () => at.attest({ flow: "fact-a", trail: "t1", name: "licences", is_compliant: false }), "became-non-compliant", false],
+    ["its override", () => override("licences", true, {}), "became-compliant", true],
+    ["one that nobody asked for", () => at.attest({ ...build, name: "docs" }), "updated-provenance", true],
+    ["a sibling in the trail, and its attestation", async () => {
+      await at.build({ ...build, label: "fact-sibling", reference: "sibling" });
+      await at.attest({ ...build, label: "fact-sibling", name: "docs" });
+    }, null, true],
+    ["words about the trail", () => begin("t1", { description: "Words", user_data: { by: "ci" } }), null, true],
+    ["another template of the flow", () => told(at.as("member").form("PUT", "/flows/acme/template_file", "data_json", { name: "fact-a", description: "" }, { part: "template_file", name: "t.yml", content: demanding }), 200), null, true],
+    ["another template of the trail", () => begin("t1", {}, demanding), "became-non-compliant", false],
+    ["what that asks for", () => at.attest({ ...build, name: "proof" }), "became-compliant", true],
+    ["a later record, in another trail", () => at.build({ ...build, trail: "t2" }), "became-non-compliant", false],
+    ["its attestation", () => at.attest({ ...build, trail: "t2", name: "proof" }), "became-compliant", true],
+    ["a second flow", () => at.build({ ...build, flow: "fact-b" }), "updated-provenance", true],
+    ["its failing attestation", () => at.attest({ ...build, flow: "fact-b", name: "scan", is_compliant: false }), "became-non-compliant", false],
+    ["the archiving of that flow", () => at.archived("/flows/acme/fact-b"), null, false],
+    ["tags that no policy asks about", () => at.ok("PATCH", "/tags/acme/environment/fact-prod", { set_tags: { team: "a" }, remove_tags: [] }), null, false],
+  ];
+  let made = 0;
+  for (const [what, change, annotation, compliant] of steps) {
+    await change();
+    assert.is(await at.count("fact-prod"), made, what);
+    assert.equal(await at.json("PUT", "/environments/acme/fact-prod/report/docker", { artifacts: running }).then(({ status, body }) => [status, body]), [annotation === null ? 200 : 201, "OK"], what);
+    if (annotation !== null) made += 1;
+    assert.equal([await at.count("fact-prod"), await at.state("fact-prod")], [made, compliant], what);
+    if (annotation !== null) assert.equal(await at.annotated("fact-prod"), [["fact:1", annotation, compliant]], what);
+  }
+
+  // A flow is asked for by the name that it has now.
+  await at.flow("fact-c", SCANNED);
+  await at.build({ flow: "fact-c", trail: "t", name: "named:1", label: "fact-named" });
+  await at.environment("fact-named", "docker", { policies: ["fact-policy"] });
+  const named = (status: 200 | 201) => at.report("fact-named", "docker", items({ "named:1": "fact-named" }), status);
+  await named(201);
+  await at.ok("PUT", "/flows/acme/fact-c/rename", { new_name: "fact-waived" });
+  await named(201);
+  assert.equal(await at.annotated("fact-named"), [["named:1", "became-compliant", true]]);
+  assert.is((await at.snapshot("fact-named", "1")).artifacts[0].flow_name, "fact-c");
+  assert.is((await at.snapshot("fact-named", "2")).artifacts[0].flow_name, "fact-waived");
+});
+
 scenario.run();
