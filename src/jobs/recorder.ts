@@ -4,7 +4,7 @@
  */
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { notFound, unavailable } from "../errors.ts";
+import { unavailable } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import type { Store } from "../store/index.ts";
@@ -55,13 +55,11 @@ export function createRecorder({ store, writer, now, pool }: { store: Store; wri
     /** Whether so many artifacts to evaluate or write are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,
 
-    /** Records a report. @returns the index of the snapshot, null when none was made. @throws AppError not_found, unavailable. */
-    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<number | null> {
+    /** Records a report. @returns not planned when the environment was archived on the way: then nothing was recorded. @throws AppError unavailable. */
+    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<RecordingResult> {
       if (!pool) throw new Error("there is no thread that records");
       if (waiting >= MOST_WAITING) throw unavailable("The server has too many large reports to record. Please try again", 5);
-      const { planned, index } = await inTurn(() => record(pool, { ...task, cause: "report" }));
-      if (!planned) throw notFound("The environment was archived while the report was recorded");
-      return index;
+      return inTurn(() => record(pool, { ...task, cause: "report" }));
     },
 
     /**

@@ -105,6 +105,52 @@ scenario("archiving while reports arrive", async () => {
   assert.is(await at.count("going"), 1);
 });
 
+/** So many that a thread of its own evaluates and records them. */
+const thousands = (tag: string): Json[] => items(Object.fromEntries(Array.from({ length: 3000 }, (_, place) => [`/srv/${tag}/${String(place).padStart(4, "0")}`, `${place}`])));
+
+scenario("changes while a large report is recorded", async () => {
+  await at.policy("heavy-policy", PROVENANCE);
+  await at.environment("heavy", "server");
+  await at.environment("heavy-group", "logical", { included_environments: ["heavy"] });
+  const [one, two] = [thousands("one"), thousands("two")];
+  const report = (artifacts: readonly Json[]) => at.json("PUT", "/environments/acme/heavy/report/server", { artifacts });
+  const paths = "/environments/acme/heavy/policies";
+  await at.report("heavy", "server", one, 201);
+  await at.ok("POST", paths, { policy_names: ["heavy-policy"] });
+  // Answered when the snapshot is there, however long that took.
+  assert.equal([await at.count("heavy"), await at.state("heavy"), await at.count("heavy-group"), await at.state("heavy-group")], [2, false, 2, false]);
+  const answers = await Promise.all([report(two), at.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }), report(one), at.json("DELETE", paths, { policy_names: ["heavy-policy"] }), report(two)]);
+  assert.equal(answers.map(({ status, body }) => [status, body]), [[201, "OK"], [200, "OK"], [201, "OK"], [200, "OK"], [201, "OK"]]);
+  const latest = await at.snapshot("heavy");
+  assert.equal([latest.applied_policies, latest.artifact_compliance_count, await at.state("heavy")], [[], { true: 0, false: 0, null: 3000 }, null]);
+  assert.equal(running(latest), two.map(({ digests }) => Object.keys(digests)[0]));
+  const list: Json[] = await at.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
+  assert.equal(list.map(({ index }) => index), list.map((_, place) => place + 1));
+  assert.is(await at.count("heavy-group"), list.length);
+
+  const gone = { message: "Environment named 'heavy' has been archived for organization 'acme'" };
+  const [late, archiving] = await Promise.all([report(one), at.json("PUT", "/environments/acme/heavy/archive", null)]);
+  assert.equal([archiving.status, archiving.body], [200, "OK"]);
+  assert.equal(late.body, late.status === 404 ? gone : "OK");
+  assert.ok(late.status === 404 || late.status === 201, `${late.status}`);
+  assert.is(await at.count("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
+});
+
+scenario("a new version of a policy reaches its environments after a kill too", async () => {
+  const names = ["queued-1", "queued-2", "queued-3"];
+  await at.policy("queued-policy", PROVENANCE);
+  for (const name of names) {
+    await at.environment(name, "server", { policies: ["queued-policy"] });
+    await at.report(name, "server", thousands(name), 201);
+  }
+  await at.policy("queued-policy", schema("  provenance: {required: false}\n"), 200);
+  await at.restart("SIGKILL");
+  const states = () => Promise.all(names.map((name) => at.state(name)));
+  const deadline = Date.now() + 10_000;
+  while ((await states()).includes(false) && Date.now() < deadline) await setTimeout(20);
+  assert.equal([await states(), await Promise.all(names.map((name) => at.count(name)))], [[true, true, true], [2, 2, 2]]);
+});
+
 scenario("what was acknowledged before a kill is there after it", async () => {
   await at.environment("killed", "docker");
   await send("killed", 0);
