@@ -136,6 +136,11 @@ export async function openPlace() {
     /** Reports what runs on a server: names, each with the label of its fingerprint; the empty one for none. */
     runs: (name: string, labels: Record<string, string>, status: 200 | 201, started = STARTED): Promise<void> =>
       done(json("PUT", `/environments/acme/${name}/report/server`, { artifacts: items(labels, started) }), status),
+    /** Asks again and again until it is so, or until the job queue has had all the time it can need: then the test finds it is not. */
+    async until(so: () => Promise<boolean>): Promise<void> {
+      const deadline = Date.now() + 20_000;
+      while (!(await so()) && Date.now() < deadline);
+    },
     archived: (path: string): Promise<void> => done(json("PUT", `${path}/archive`, null), 200),
     ok: (method: Method, path: string, body?: unknown): Promise<void> => done(json(method, path, body), 200),
     /** Reads these paths now and, after each of the signals, again from a server started on the same data: everything must read the same. */

@@ -1,7 +1,6 @@
 // Requests at the same time on one environment, through the executable: whatever wins, the history has no gaps, every
 // answer is one of those that each request alone could have had, and what was acknowledged survives a kill.
 
-import { setTimeout } from "node:timers/promises";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Answer, Json } from "./client.ts";
@@ -76,9 +75,8 @@ scenario("renames, policies and allowlisting while reports arrive", async () => 
   const latest = (await at.read("/policies/acme/busy-two")).versions.at(-1);
   await at.ok("DELETE", paths, { policy_names: ["busy-one"] });
   await at.json("PUT", "/environments/acme/busy/report/docker", { artifacts: items({ unknown: "race-unknown" }) });
-  const deadline = Date.now() + 10_000;
   const expected = !latest.policy_yaml.includes("true");
-  while ((await at.state("busy")) !== expected && Date.now() < deadline) await setTimeout(20);
+  await at.until(async () => (await at.state("busy")) === expected);
   assert.equal([latest.version, await at.state("busy")], [5, expected]);
 });
 
@@ -146,8 +144,7 @@ scenario("a new version of a policy reaches its environments after a kill too", 
   await at.policy("queued-policy", schema("  provenance: {required: false}\n"), 200);
   await at.restart("SIGKILL");
   const states = () => Promise.all(names.map((name) => at.state(name)));
-  const deadline = Date.now() + 10_000;
-  while ((await states()).includes(false) && Date.now() < deadline) await setTimeout(20);
+  await at.until(async () => !(await states()).includes(false));
   assert.equal([await states(), await Promise.all(names.map((name) => at.count(name)))], [[true, true, true], [2, 2, 2]]);
 });
 
@@ -166,7 +163,7 @@ scenario("what was acknowledged before a kill is there after it", async () => {
       // The connection broke: nobody knows what became of this one.
     }
   });
-  while (acknowledged < 20) await setTimeout(5);
+  await at.until(async () => (await at.count("killed")) >= 20);
   const killing = at.restart("SIGKILL");
   await sending;
   await killing;
