@@ -134,6 +134,15 @@ scenario("changes while a large report is recorded", async () => {
   assert.is(await at.count("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
 });
 
+scenario("every reporter at the same second, with more than the main thread records by itself", async () => {
+  const names = Array.from({ length: 24 }, (_, place) => `fleet-${place}`);
+  for (const name of names) await at.environment(name, "server");
+  const artifacts = thousands("fleet").slice(0, 100);
+  const answers = await Promise.all(names.map((name) => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts })));
+  assert.equal(answers.map(({ status, body }) => [status, body]), names.map(() => [201, "OK"]));
+  assert.equal(await Promise.all(names.map((name) => at.count(name))), names.map(() => 1));
+});
+
 scenario("a new version of a policy reaches its environments after a kill too", async () => {
   const names = ["queued-1", "queued-2", "queued-3"];
   await at.policy("queued-policy", PROVENANCE);

@@ -144,12 +144,15 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
   });
 });
 
-test("a task too many is told to come again", async () => {
-  await world(async ({ report }) => {
-    const answers = await Promise.allSettled(Array.from({ length: 20 }, (_, offset) => report(artifacts(70, offset))));
-    const refused = answers.filter((answer) => answer.status === "rejected");
-    assert.is(refused.length, 4);
-    for (const { reason } of refused as PromiseRejectedResult[]) assert.is(reason.code, "unavailable");
+test("reports that wait are bounded by what is in them, not by their number", async () => {
+  await world(async ({ store, environmentId, entry, writer, pool }) => {
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool, mostWaiting: 210 });
+    const report = (count: number, offset = 0) => recorder.report({ environmentId, artifacts: artifacts(count, offset), actor: ADA, entry });
+    const outcomes = async (reports: Promise<unknown>[]) => (await Promise.allSettled(reports)).map((outcome) => (outcome.status === "rejected" ? outcome.reason.code : "recorded"));
+    assert.equal(await outcomes([70, 70, 70, 1, 70].map((count, place) => report(count, place))), ["recorded", "recorded", "recorded", "unavailable", "unavailable"]);
+    // Larger than the limit, alone; and everything that waited has made room.
+    assert.equal(await outcomes([report(300), report(1)]), ["recorded", "unavailable"]);
+    assert.equal(await outcomes(Array.from({ length: 40 }, (_, offset) => report(5, offset))), Array.from({ length: 40 }, () => "recorded"));
   });
 });
 
