@@ -4,7 +4,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Answer, Json } from "./client.ts";
-import { PROVENANCE, fingerprint, items, openPlace, schema } from "./runtime-place.ts";
+import { COMPLIANT_TRAIL, PROVENANCE, SCANNED, fingerprint, items, openPlace, schema } from "./runtime-place.ts";
 import type { Place } from "./runtime-place.ts";
 
 const scenario = suite("runtime-races");
@@ -132,6 +132,29 @@ scenario("changes while a large report is recorded", async () => {
   assert.equal(late.body, late.status === 404 ? gone : "OK");
   assert.ok(late.status === 404 || late.status === 201, `${late.status}`);
   assert.is(await at.count("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
+});
+
+scenario("facts that change while a report is recorded are seen by the next one", async () => {
+  await at.flow("seen", SCANNED);
+  await at.policy("seen-policy", COMPLIANT_TRAIL);
+  for (const [round, size] of [1, 1, 500, 500, 2000].entries()) {
+    const name = `seen-${round}`;
+    const label = `seen-app-${round}`;
+    await at.environment(name, "server", { policies: ["seen-policy"] });
+    const running = [...items({ "/srv/app": label }), ...thousands(name).slice(0, size - 1)];
+    const report = () => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts: running });
+    const build = async (): Promise<void> => {
+      await at.build({ flow: "seen", trail: `t${round}`, name: "app", label });
+      await at.attest({ flow: "seen", trail: `t${round}`, label, name: "scan" });
+    };
+    const answers = await Promise.all([report(), build(), report(), report()]);
+    for (const answer of answers) if (answer) assert.ok([200, 201].includes(answer.status), `${answer.status}`);
+    const { status } = await report();
+    const { artifacts } = await at.snapshot(name);
+    const app = artifacts.find((one: Json) => one["name"] === "/srv/app");
+    assert.equal([app.compliant, app.flow_name], [true, "seen"], `${name}: the last report was answered ${status}`);
+    assert.is((await report()).status, 200);
+  }
 });
 
 scenario("every reporter at the same second, with more than the main thread records by itself", async () => {

@@ -147,6 +147,9 @@ scenario("an incident is traced to a commit", async () => {
       artifact: place(`${API}/artifacts/acme/shop/fingerprint/${fingerprint("shop-2")}`, normal(replacement.html_url)),
     },
   });
+  assert.is((await at.read("/flows/acme/shop")).last_deployment_at, latter.timestamp);
+  const { total, daily } = await at.read("/environments/acme/shop-prod/deployment_frequency?flow_id=shop");
+  assert.equal([total, daily.length, daily.reduce((sum: number, day: Json) => sum + day["count"], 0)], [3, 28, 3]);
   const { deployments, ...page } = await at.read("/deployments/acme?env_name=shop-prod&page=1&per_page=15&repo_name=acme%2Fshop-front");
   assert.equal([page, deployments[0], deployments.map((one: Json) => one["artifact_name"])], [{ page: 1, per_page: 15, total_pages: 1, total_count: 2 }, deployment, ["shop:2", "shop:1"]]);
 
@@ -220,6 +223,12 @@ scenario("blue and green swap below one logical environment", async () => {
     ["bg-blue", "/srv/app", fingerprint("bg-2"), unchanged, true],
     ["bg-green", "/srv/app", fingerprint("bg-1"), { type: "started-compliant", was: 0, now: 1 }, true],
   ]);
+  // What runs in one colour and not in the other, and what the group lost and won.
+  const fingerprints = ({ artifacts }: Json): string[] => artifacts.map((one: Json) => one["fingerprint"]);
+  const colours = await at.read("/env-diff/acme?snappish1=bg-blue&snappish2=bg-green");
+  assert.equal([colours.snappish1.snapshot_id, fingerprints(colours.snappish1), colours.snappish2.snapshot_id, fingerprints(colours.snappish2)], ["bg-blue#4", [fingerprint("bg-2")], "bg-green#2", [fingerprint("bg-1")]]);
+  const groups = await at.read("/env-diff/acme?snappish1=bg-all%234&snappish2=bg-all");
+  assert.equal([fingerprints(groups.snappish1), fingerprints(groups.snappish2), fingerprints(groups["not-changed"])], [[fingerprint("bg-rogue")], [fingerprint("bg-1")], [fingerprint("bg-2")]]);
   const build = await at.read(`/artifacts/acme/bg/fingerprint/${fingerprint("bg-1")}`);
   assert.equal([build.running, build.exited], [[{ environment_name: "bg-green", snapshot_index: 2 }], [{ environment_name: "bg-blue", snapshot_index: 3 }]]);
   assert.equal(happened(await at.read("/environments/acme/bg-all/events?interval=~0&page=1&per_page=15&reverse=true")), [
@@ -258,6 +267,16 @@ scenario("blue and green swap below one logical environment", async () => {
   await at.runs("bg-canary", {}, 201);
   assert.equal(whole(await at.snapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]), [["bg-live", "unchanged"], ["bg-canary", "exited"]]);
   assert.is(await at.count("bg-all"), 8);
+  assert.equal((await at.read("/policies/acme/bg-provenance")).consuming_envs, ["bg-live"]);
+  // Everything that was recorded is still there to be read, under the suffixed name, and nothing there can be changed.
+  const [{ environment_name: suffixed }] = (await at.snapshot("bg-all", "4")).artifacts;
+  assert.equal([(await at.read(`/environments/acme/${suffixed}`)).name, await at.count(suffixed), (await at.snapshot(suffixed, "~1")).artifact_compliance_count], [suffixed, 4, { true: 0, false: 1, null: 0 }]);
+  for (const [method, path, body] of [["PUT", "/report/server", { artifacts: [] }], ["PATCH", "", { description: "" }], ["POST", "/policies", { policy_names: ["bg-provenance"] }], ["PUT", "/rename", { new_name: "bg-back" }], ["PUT", "/archive", null]] as const)
+    await at.refused(method, `/environments/acme/${suffixed}${path}`, 404, `Environment named '${suffixed}' has been archived for organization 'acme'`, body);
+  const deployed = (await at.read("/deployments/acme?env_name=bg-all&page=1&per_page=15")).deployments;
+  assert.equal(deployed.map(({ environment_name, artifact_name, snapshot_index }: Json) => [environment_name, artifact_name, snapshot_index]), [
+    ["bg-canary", "/srv/canary", 1], ["bg-live", "/srv/app", 2], ["bg-live", "/srv/app", 1],
+  ]);
 });
 
 scenario("a server drifts from what was built", async () => {
