@@ -4,6 +4,7 @@ import type { AnyOperation } from "../http/operation.ts";
 import type { Caller, Membership, RequestFacts } from "../http/mount.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { AuditEntry } from "../store/audit.ts";
+import type { PhysicalType } from "../store/environments.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/recording.ts";
@@ -38,9 +39,22 @@ export type Context = {
 export type Recorder = {
   /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
   takes(weight: number): boolean;
+  /** Whether `text` can be used. */
+  readonly reads: boolean;
   /** Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded, when the environment was archived meanwhile. */
-  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<{ planned: boolean; index: number | null }>;
+  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<Recorded>;
+  /** Reads the text of a report, which is given away, and records it. `touch` runs inside a write and says whether the digest was all it takes. */
+  text(task: {
+    environmentId: number;
+    report: PhysicalType;
+    bytes: Buffer;
+    touch: (digest: string) => boolean;
+    actor: Actor;
+    entry: (artifacts: number) => AuditEntry;
+  }): Promise<Recorded>;
 };
+
+export type Recorded = { planned: boolean; index: number | null };
 
 export type Jobs = {
   /** Resolves when the job is done, and after `patience` seconds in any case. */

@@ -1,5 +1,5 @@
 /** How reports, and changes of policies and allowlists, become snapshots (semantics 6.4). */
-import { badRequest } from "../errors.ts";
+import { badRequest, conflict } from "../errors.ts";
 import type { Reply } from "../http/operation.ts";
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
@@ -7,6 +7,7 @@ import type { EnvironmentRow, PhysicalType } from "../store/environments.ts";
 import { digestOf } from "../store/recording.ts";
 import type { Actor, Survey } from "../store/recording.ts";
 import type { Context } from "./kit.ts";
+import { readReport } from "./report-shapes.ts";
 
 /** A report on its way: `survey` is what it takes, null where the look at its digest was enough; `done` when it is recorded already. */
 export type PreparedReport = { artifacts: readonly ReportedArtifact[]; digest: string; survey: Survey | null; done: { index: number | null } | null };
@@ -41,6 +42,42 @@ export async function prepareReport(context: Context, name: string, type: Physic
   // Archived on the way: the name leads nowhere now, which is refused as at any other time, or to an environment that took it.
   if (!planned) return prepareReport(context, name, type, artifacts);
   return { ...prepared, done: { index } };
+}
+
+/**
+ * As prepareReport, for one whose text was not read: the thread reads it, and records it in any case.
+ * @throws AppError as for any body, and not_found or conflict when the environment was archived on the way.
+ */
+export async function prepareLargeReport(context: Context, name: string, type: PhysicalType, bytes: Buffer): Promise<PreparedReport> {
+  const { store, recorder, note } = context;
+  const { id } = reportable(context, name, type);
+  if (!recorder.reads) {
+    const artifacts = readReport(type, bytes);
+    note({ artifacts: artifacts.length });
+    return prepareReport(context, name, type, artifacts);
+  }
+  const { planned, index } = await recorder.text({
+    environmentId: id,
+    report: type,
+    bytes,
+    actor: actorOf(context),
+    touch(digest) {
+      const environment = store.environments.get(id);
+      const unchanged = environment.archived_at === null && store.recording.isUnchanged(environment, digest);
+      if (unchanged) store.recording.touch(id);
+      return unchanged;
+    },
+    entry(artifacts) {
+      note({ artifacts });
+      return context.auditEntry();
+    },
+  });
+  if (!planned) {
+    reportable(context, name, type);
+    // The name leads to another environment now, and the text is gone.
+    throw conflict();
+  }
+  return { artifacts: [], digest: "", survey: null, done: { index } };
 }
 
 /** Inside the write. @returns 201 when the report made a snapshot, 200 when nothing changed; `last_reported_at` moves in both cases. */

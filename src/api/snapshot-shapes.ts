@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments.ts";
 import { PolicyEvaluation, PolicyExpression } from "./asserts.ts";
-import { K8SOwner } from "./reports.ts";
+import { K8SOwner } from "./report-shapes.ts";
 import { GitCommitInfo } from "./shapes.ts";
 
 const SnapshotAnnotation = named(

@@ -42,16 +42,16 @@ export const hasBody = (request: IncomingMessage): boolean =>
   request.headers["transfer-encoding"] !== undefined || (declaredLength(request) ?? 0) > 0;
 
 /**
- * The JSON value of the body; `undefined` when there is none.
- * @throws AppError 400 for text that is not JSON in UTF-8, 413 over the limit, 408 after a stall; ClientGoneError.
+ * The bytes of a JSON body, not read yet; null when there is none.
+ * @throws AppError 400 for a compressed one, 413 over the limit, 408 after a stall; ClientGoneError.
  */
-export async function readJson(ctx: Koa.Context, limits: BodyLimits): Promise<unknown> {
-  if (!hasBody(ctx.req)) return undefined;
+export async function readBytes(ctx: Koa.Context, limits: BodyLimits): Promise<Buffer | null> {
+  if (!hasBody(ctx.req)) return null;
   refuseEncoded(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
   announce(ctx);
   const bytes = await collect(ctx.req, limits);
-  return bytes.length === 0 ? undefined : parseJson(bytes, "body");
+  return bytes.length === 0 ? null : bytes;
 }
 
 /**

@@ -11,7 +11,7 @@ import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
-import { hasBody, readJson, skipBody, ClientGoneError } from "./body.ts";
+import { hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
 import type { BodyLimits } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
@@ -208,8 +208,8 @@ async function serve<Context, M extends Membership>(
 
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
-  const { body, sent, file, staged } = await readBody(house, operation, ctx);
-  const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent };
+  const { body, sent, unread, file, staged } = await readBody(house, operation, ctx);
+  const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent, unread };
   let published = false;
   try {
     const context = house.context(facts);
@@ -300,19 +300,21 @@ function queryOf(schema: TObject, querystring: string): Record<string, unknown> 
 /** list_attestations_for_criteria takes one key per commit; a thousand commits are a large pull request. */
 const MAX_QUERY_KEYS = 5_000;
 
-type ReadBody = { body: unknown; sent: ReadonlySet<string>; file: Input<TObject, TObject, never>["file"]; staged: StagedFile | null };
+type ReadBody = { body: unknown; sent: ReadonlySet<string>; unread: Buffer | null; file: Input<TObject, TObject, never>["file"]; staged: StagedFile | null };
 const NOTHING_SENT: ReadonlySet<string> = new Set();
 
 async function readBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context): Promise<ReadBody> {
-  const none: ReadBody = { body: null, sent: NOTHING_SENT, file: null, staged: null };
+  const none: ReadBody = { body: null, sent: NOTHING_SENT, unread: null, file: null, staged: null };
   const shape = operation.body;
   if (shape.kind === "none") {
     await skipBody(ctx, house.limits);
     return none;
   }
   if (shape.kind === "json") {
-    const value = await readJson(ctx, house.limits);
-    if (value === undefined || value === null) {
+    const bytes = await readBytes(ctx, house.limits);
+    if (bytes && bytes.length > (shape.unreadAbove ?? Infinity)) return { ...none, unread: bytes };
+    const value = bytes && parseJson(bytes, "body");
+    if (value === null) {
       if (shape.optional) return none;
       throw badRequest("A JSON body is required: the request has none");
     }
@@ -326,7 +328,7 @@ async function readBody<Context, M extends Membership>(house: House<Context, M>,
     const sent = sentKeys(form.json);
     const problems = validate(shape.schema, form.json, "plain", shape.part);
     if (problems) throw invalid(problems);
-    return { body: form.json, sent, file: form.file, staged: form.staged };
+    return { body: form.json, sent, unread: null, file: form.file, staged: form.staged };
   } catch (error) {
     if (form.staged) await house.evidence.discard([form.staged]);
     throw error;

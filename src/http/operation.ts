@@ -13,8 +13,11 @@ export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 /** current: served and published; deprecated: served, published as such; unlisted: served only; removed: answers 410. */
 export type OperationStatus = "current" | "deprecated" | "unlisted" | "removed";
 
-/** A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). */
-export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean };
+/**
+ * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of more than
+ * `unreadAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up everybody else.
+ */
+export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean; unreadAbove?: number };
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
 export type FormBody<T extends TSchema = TSchema> = {
@@ -56,6 +59,8 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   file: UploadedFile | null;
   /** Names of the properties that the JSON body really held (defaults are applied to `body`). */
   sent: ReadonlySet<string>;
+  /** The bytes of a JSON body that was too large to be read here, else null; `body` is null then. */
+  unread: Buffer | null;
 };
 
 /**

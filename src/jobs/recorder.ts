@@ -4,9 +4,9 @@
  */
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { unavailable } from "../errors.ts";
+import { AppError, unavailable } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
-import type { EnvironmentRow } from "../store/environments.ts";
+import type { EnvironmentRow, PhysicalType } from "../store/environments.ts";
 import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/recording.ts";
 import type { ReevaluatePayload } from "../store/reevaluation.ts";
@@ -14,7 +14,7 @@ import { isStorageFailure } from "../store/writer.ts";
 import type { Writer } from "../store/writer.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
-import type { RecordingOrder, RecordingResult } from "../workers/recording-worker.ts";
+import type { ReadResult, RecordingOrder, RecordingResult } from "../workers/recording-worker.ts";
 
 /** Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the loop may be held for 20 ms. */
 const HEAVY = 64;
@@ -32,7 +32,10 @@ const DEADLINE = 300_000;
 const isTrouble = (error: unknown): boolean =>
   error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError || (error instanceof TaskError && isStorageFailure(error));
 
-export type RecordingPool = Pool<RecordingOrder, RecordingResult>;
+/** A report is about so many bytes for each of its artifacts, or more. */
+const LEAST_BYTES = 100;
+
+export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult>;
 export type Recorder = ReturnType<typeof createRecorder>;
 
 type RecorderParts = { store: Store; writer: Writer; now(): number; pool: RecordingPool | null; mostWaiting?: number };
@@ -53,30 +56,65 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
 
   async function record(
     thread: RecordingPool,
-    task: { environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null; actor: Actor; entry: AuditEntry | null },
+    number: number,
+    task: { environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null; actor: Actor; entry: AuditEntry | null },
   ): Promise<RecordingResult> {
     const { environmentId, cause, artifacts, actor, entry } = task;
-    const number = (sequence += 1);
-    const planned = await thread.run({ type: "plan", sequence: number, environmentId, cause, artifacts }, { deadline: DEADLINE });
+    const planned = (await thread.run({ type: "plan", sequence: number, environmentId, cause, artifacts }, { deadline: DEADLINE })) as RecordingResult;
     if (!planned.planned) return planned;
-    return writer.lend(() => thread.run({ type: "apply", sequence: number, now: now(), actor, entry }, { deadline: DEADLINE }));
+    const applying = (): Promise<RecordingResult> =>
+      thread.run({ type: "apply", sequence: number, now: now(), actor, entry }, { deadline: DEADLINE }) as Promise<RecordingResult>;
+    return writer.lend(applying);
+  }
+
+  /** A turn for a report, if not too many artifacts wait already. @throws AppError unavailable, also for trouble on the way. */
+  async function turnFor(artifacts: number, work: () => Promise<RecordingResult>): Promise<RecordingResult> {
+    // A report larger than the limit is recorded when none waits.
+    if (artifactsWaiting > 0 && artifactsWaiting + artifacts > mostWaiting) throw unavailable("The server has too many large reports to record. Please try again", 5);
+    try {
+      return await inTurn(artifacts, work);
+    } catch (error) {
+      throw isTrouble(error) ? unavailable("The report could not be stored. Nothing was changed. Please try again", 5, error) : error;
+    }
   }
 
   return {
     /** Whether so many artifacts to evaluate or write are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,
 
+    /** Whether texts of reports can be read by the thread. */
+    reads: pool !== null,
+
     /** Records a report. @returns not planned when the environment was archived on the way: then nothing was recorded. @throws AppError unavailable. */
     async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<RecordingResult> {
       if (!pool) throw new Error("there is no thread that records");
-      const { length } = task.artifacts;
-      // A report larger than the limit is recorded when none waits.
-      if (artifactsWaiting > 0 && artifactsWaiting + length > mostWaiting) throw unavailable("The server has too many large reports to record. Please try again", 5);
-      try {
-        return await inTurn(length, () => record(pool, { ...task, cause: "report" }));
-      } catch (error) {
-        throw isTrouble(error) ? unavailable("The report could not be stored. Nothing was changed. Please try again", 5, error) : error;
-      }
+      return turnFor(task.artifacts.length, () => record(pool, (sequence += 1), { ...task, cause: "report" }));
+    },
+
+    /**
+     * Reads the text of a report, which is given away, and records it. `touch` is told its digest, inside a write, and says
+     * whether that was all; `entry` is told the number of artifacts.
+     * @returns as `report`. @throws AppError unavailable, and what is wrong with the text.
+     */
+    async text(task: {
+      environmentId: number;
+      report: PhysicalType;
+      bytes: Buffer;
+      touch: (digest: string) => boolean;
+      actor: Actor;
+      entry: (artifacts: number) => AuditEntry;
+    }): Promise<RecordingResult> {
+      if (!pool) throw new Error("there is no thread that reads");
+      const { environmentId, report, bytes, touch, actor, entry } = task;
+      // A buffer of its own moves to the thread; a part of a shared one has to be copied.
+      const transfer = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : [];
+      return turnFor(Math.ceil(bytes.length / LEAST_BYTES), async () => {
+        const number = (sequence += 1);
+        const read = (await pool.run({ type: "read", sequence: number, report, bytes }, { deadline: DEADLINE, transfer })) as ReadResult;
+        if ("refusal" in read) throw new AppError(read.refusal.code, read.refusal.message, read.refusal.fields ? { fields: read.refusal.fields } : {});
+        if (await writer.run(() => touch(read.digest))) return { planned: true, index: null };
+        return record(pool, number, { environmentId, cause: "report", artifacts: "read", actor, entry: entry(read.count) });
+      });
     },
 
     /**
@@ -89,7 +127,7 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
         environment.archived_at !== null ||
         (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
       if (pool && store.snapshots.size(environmentId) > HEAVY) {
-        if (!isDone(store.environments.get(environmentId))) await inTurn(0, () => record(pool, { environmentId, cause, artifacts: null, actor, entry: null }));
+        if (!isDone(store.environments.get(environmentId))) await inTurn(0, () => record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null }));
         return;
       }
       await writer.run(() => {

@@ -1,7 +1,8 @@
 /**
  * The thread that records large reports and evaluates large environments again. It has a connection of its own. A task comes
- * in two orders: `plan` reads and evaluates, which may take seconds and locks nobody out; `apply` writes, while the main
- * thread lends the right to write. A plan is kept between the two and thrown away if its environment changed meanwhile.
+ * in up to three orders: `read` takes the text of a report, `plan` reads the database and evaluates, which may take seconds
+ * and locks nobody out, `apply` writes, while the main thread lends the right to write. What one order made is kept for the
+ * next; a plan is thrown away if its environment changed meanwhile.
  *
  * What runs already is marked by whoever changes a fact about it, and that moves the environment's revision. What only starts
  * with the plan is not: if anything at all was committed between the two orders, it is marked here, so that the next report
@@ -10,9 +11,14 @@
 import { workerData } from "node:worker_threads";
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import { readReport } from "../api/report-shapes.ts";
+import { AppError } from "../errors.ts";
+import type { ErrorCode, FieldErrors } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
 import { openBeside } from "../store/database.ts";
+import type { PhysicalType } from "../store/environments.ts";
 import { openStore } from "../store/index.ts";
+import { digestOf } from "../store/recording.ts";
 import type { Actor, Plan } from "../store/recording.ts";
 import { serveTasks } from "./task.ts";
 
@@ -20,13 +26,17 @@ import { serveTasks } from "./task.ts";
 export type RecordingWorkerData = { directory: string };
 
 export type RecordingOrder =
-  /** `artifacts` null: what ran still runs. `sequence` names the task. */
-  | { type: "plan"; sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null }
+  /** The text of a report of that type. `sequence` names the task. */
+  | { type: "read"; sequence: number; report: PhysicalType; bytes: Uint8Array }
+  /** `artifacts` null: what ran still runs; "read": what the order before read. */
+  | { type: "plan"; sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null }
   /** `now`: epoch seconds; `entry` goes into the audit log when a snapshot is made. */
   | { type: "apply"; sequence: number; now: number; actor: Actor; entry: AuditEntry | null };
 
 /** `planned`: whether there is anything to apply, which there is not in an archived environment. `index`: the snapshot that was made. */
 export type RecordingResult = { planned: boolean; index: number | null };
+/** Of `read`: how many artifacts and their digest, or why the text is no report. */
+export type ReadResult = { count: number; digest: string } | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
 const clock = { now: 0 };
 const db = openBeside((workerData as RecordingWorkerData).directory);
@@ -39,14 +49,34 @@ const store = openStore(db, {
 
 type Task = { sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null; plan: Plan; dataVersion: number };
 let kept: Task | null = null;
+let read: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
 
 /** A number that changes with every commit of another connection. */
 const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
-serveTasks<RecordingOrder, RecordingResult>((order) => (order.type === "plan" ? plan(order) : apply(order)));
+serveTasks<RecordingOrder, RecordingResult | ReadResult>((order) => {
+  if (order.type === "read") return readText(order);
+  return order.type === "plan" ? plan(order) : apply(order);
+});
 
-function plan({ sequence, environmentId, cause, artifacts }: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
+function readText({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): ReadResult {
   kept = null;
+  read = null;
+  try {
+    const artifacts = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    read = { sequence, artifacts };
+    return { count: artifacts.length, digest: digestOf(artifacts) };
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return { refusal: { code: error.code, message: error.message, fields: error.fields } };
+  }
+}
+
+function plan({ sequence, environmentId, cause, artifacts: given }: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
+  kept = null;
+  if (given === "read" && read?.sequence !== sequence) throw new Error("what was read for this task is gone");
+  const artifacts = given === "read" ? (read?.artifacts ?? null) : given;
+  read = null;
   return inTransaction("BEGIN", () => {
     const made = planOf(environmentId, cause, artifacts);
     if (made) kept = { sequence, environmentId, cause, artifacts, plan: made, dataVersion: dataVersion() };

@@ -307,6 +307,15 @@ test("an item whose words would be repeated without end is refused", async () =>
   });
 });
 
+test("a large body that is no report is refused like a small one", async () => {
+  const at = server.given.org();
+  const name = environment(at, "K8S");
+  const many = Array.from({ length: 6_000 }, (_, place) => ({ podName: `web-${place}`, namespace: "shop", digests: { web: A }, creationTimestamp: place, owners: null }));
+  await refuses(() => put(at, name, "K8S", { artifacts: [...many, { ...FULL.K8S, podName: 7 }] }), 400, refused({ "artifacts.6000.podName": "Input should be a valid string [input: 7]" }));
+  await refuses(() => put(at, name, "K8S", { artifacts: many, type: "ECS" }), 400, refused({ type: "Input should be 'K8S' [input: ECS]" }));
+  await refuses(() => put(at, "nobody", "K8S", { artifacts: many }), 404, { message: `Environment named 'nobody' does not exist for organization '${at.org}'` });
+});
+
 test("a report of a hundred thousand items is taken", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");

@@ -146,6 +146,57 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
   });
 });
 
+/** The text of a report of so many pods. */
+const textOf = (count: number, offset = 0): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      artifacts: artifacts(count, offset).map(({ name, fingerprint }) => ({ podName: `${name}-x`, namespace: "shop", digests: { [name]: fingerprint }, creationTimestamp: 100, owners: null })),
+    }),
+  );
+
+test("the thread reads the text of a report too; one that the latest snapshot shows is a touch and no more", async () => {
+  await world(async ({ store, recorder, environmentId, organizationId, entry }) => {
+    const told: unknown[] = [];
+    const send = (bytes: Buffer) =>
+      recorder.text({
+        environmentId, report: "K8S", bytes, actor: ADA,
+        touch: (digest) => {
+          const unchanged = store.recording.isUnchanged(store.environments.get(environmentId), digest);
+          told.push(unchanged ? "unchanged" : "changed");
+          return unchanged;
+        },
+        entry: (count) => {
+          told.push(count);
+          return { ...entry, detail: { artifacts: count } };
+        },
+      });
+    assert.equal(await send(textOf(MANY)), { planned: true, index: 1 });
+    assert.equal(await send(textOf(MANY)), { planned: true, index: null });
+    assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(3, 7)]).subarray(1)), { planned: true, index: 2 });
+    assert.equal(told, ["changed", MANY, "unchanged", "changed", 3]);
+    assert.is(store.snapshots.size(environmentId), 3);
+    assert.equal(store.audit.latest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")), [{ artifacts: 3, snapshot: 2 }, { artifacts: MANY, snapshot: 1 }]);
+  });
+});
+
+test("a text that is no report is refused as any body is, and leaves nothing", async () => {
+  await world(async ({ db, recorder, environmentId, entry }) => {
+    const refusal = async (text: string): Promise<unknown> => {
+      try {
+        return await recorder.text({ environmentId, report: "K8S", bytes: Buffer.from(text), actor: ADA, touch: () => (assert.unreachable(), false), entry: () => entry });
+      } catch (error) {
+        return error instanceof AppError ? [error.code, error.message, error.fields] : error;
+      }
+    };
+    const invalid = (fields: object) => ["invalid", "Input payload validation failed", fields];
+    assert.equal(await refusal("{"), invalid({ body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }));
+    assert.equal(await refusal("{}"), invalid({ artifacts: "Field required" }));
+    assert.equal(await refusal('{"artifacts": [], "more": 1}'), invalid({ more: "Extra inputs are not permitted [input: 1]" }));
+    assert.equal(await refusal("null"), invalid({ body: "Input should be a valid object [input: null]" }));
+    assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
+  });
+});
+
 test("trouble of the machine is an answer to come again, a mistake of ours is none", async () => {
   await world(async ({ store, writer, environmentId, pool, entry }) => {
     const outcome = async (error: Error): Promise<unknown> => {

@@ -14,7 +14,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "config.ts": ["domain/yaml.ts", "domain/excerpt.ts"],
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
-  workers: ["store", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts"],
+  // The recording thread reads reports: their shapes, and how bodies are checked.
+  workers: ["store", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
   jobs: ["store", "vault", "workers", "domain", "errors.ts", "log.ts"],
