@@ -62,7 +62,7 @@ export const COMPLIANT_TRAIL = schema("  trail-compliance:\n    required: true\n
 /** A flow template: an artifact `app` with an attestation `scan`. */
 export const SCANNED = "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations:\n        - name: scan\n          type: generic\n";
 
-export type Build = { flow: string; trail: string; name: string; reference?: string; label?: string; repo?: string };
+type Build = { flow: string; trail: string; name: string; reference?: string; label?: string; repo?: string };
 export type Place = Awaited<ReturnType<typeof openPlace>>;
 
 /** Starts the executable on an empty directory; `close` ends it and removes the directory. */
