@@ -13,6 +13,8 @@ import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
 import * as deployments from "./deployments.ts";
 import * as envDiff from "./env-diff.ts";
+import * as environmentAuditlog from "./environment-auditlog.ts";
+import * as environmentEvents from "./environment-events.ts";
 import * as environmentPolicies from "./environment-policies.ts";
 import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
@@ -32,8 +34,8 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
-  attestationReads, snykAttestations, sonarAttestations, deployments, envDiff, environmentPolicies, environments, flows, meta,
-  organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
+  attestationReads, snykAttestations, sonarAttestations, deployments, envDiff, environmentAuditlog, environmentEvents,
+  environmentPolicies, environments, flows, meta, organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

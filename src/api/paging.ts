@@ -74,6 +74,37 @@ export const counts = (total: number, page: number, perPage: number) => ({
 /** Properties of a style B envelope, to be spread beside the items in its shape. */
 export const Counts = { page: Type.Integer(), per_page: Type.Integer(), total_pages: Type.Integer(), total_count: Type.Integer() };
 
+/** The headers of style D, for the OpenAPI document. */
+export const PAGING_HEADERS = {
+  "X-Total-Count": Type.Integer(), "X-Per-Page": Type.Integer(), "X-Current-Page": Type.Integer(), "X-Total-Pages": Type.Integer(), Link: Type.String(),
+};
+
+/**
+ * Style D: the headers of a bare list. `Link` (RFC 8288) comes only with more than one page: the first and the last, and what
+ * lies beside; before a page beyond the end lies the last one.
+ * @param address absolute address of the list without a query
+ * @param query what was asked for; all of it but the page stays in the links
+ */
+export function pagingHeaders(total: number, { page, perPage }: Window, address: string, query: Readonly<Record<string, unknown>>): Record<string, string> {
+  const last = pageCount(total, perPage);
+  const headers = { "X-Total-Count": `${total}`, "X-Per-Page": `${perPage}`, "X-Current-Page": `${page}`, "X-Total-Pages": `${last}` };
+  if (last < 2) return headers;
+  const link = (rel: string, number: number): string => `<${address}?${withPage(query, number)}>; rel="${rel}"`;
+  const links = [link("first", 1)];
+  if (page > 1) links.push(link("prev", Math.min(page - 1, last)));
+  if (page < last) links.push(link("next", page + 1));
+  links.push(link("last", last));
+  return { ...headers, Link: links.join(", ") };
+}
+
+function withPage(query: Readonly<Record<string, unknown>>, page: number): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (name !== "page" && value !== undefined) for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
+  parameters.append("page", String(page));
+  return parameters.toString();
+}
+
 /** The mark of a list item whose record cannot be shown. */
 export const UNREADABLE = "This record is damaged and cannot be shown. Tell the operator of the server its name";
 

@@ -5,10 +5,11 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { COMMIT_SHA, FINGERPRINT, FLOW_NAME } from "../domain/names.ts";
-import { epochText } from "../domain/time.ts";
+import { epochText, mergedByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
+import type { Presence } from "../store/presence.ts";
 import { presentAttestation } from "./attestations/present.ts";
 import type { Context } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
@@ -161,19 +162,37 @@ function presentEvidence(context: Context, record: PlacedAttestationRow): Eviden
 export function presentArtifact(context: Context, row: PlacedArtifactRow): Static<typeof ArtifactResponse> {
   const reasons = fromJson<string[]>(row.reasons_json) ?? [];
   const received = hasEvidence(row) ? context.store.attestations.receivedBy(row.id) : [];
+  const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
   return {
     ...presentShared(context, row),
     template: fromJson<string[]>(row.template_json),
     state_info: reasons.length > 0 ? reasons.join("\n") : null,
     approvals: [],
-    running: [],
-    exited: [],
+    running: presence.running,
+    exited: presence.exited,
     history: [
+      // First whatever the times say: an artifact may run before it is reported.
       { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
-      ...received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })),
+      ...mergedByTime(
+        received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })),
+        presence.moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
+          event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
+          timestamp,
+        })),
+      ),
     ],
-    commit_lead_times: {},
-    build_lead_times: {},
+    ...leadTimes(row, presence),
+  };
+}
+
+/** Seconds until the first start in each environment (semantics 6.10); they may be negative. */
+function leadTimes(row: PlacedArtifactRow, { firstStarts }: Presence) {
+  // 0: the report did not tell the time of the commit.
+  const committed = fromJson<GitCommitInfoValue>(row.git_commit_info_json)?.timestamp || null;
+  return {
+    commit_lead_times:
+      committed === null ? {} : Object.fromEntries(firstStarts.map(({ environment_name, timestamp, created }) => [environment_name, (created ?? timestamp) - committed])),
+    build_lead_times: Object.fromEntries(firstStarts.map(({ environment_name, timestamp }) => [environment_name, timestamp - row.created_at])),
   };
 }
 

@@ -2,7 +2,6 @@
  * A snapshot as answers show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything beside their
  * own rows is read in one statement for each kind, and what is shared by many is made once.
  */
-import { Type } from "typebox";
 import type { Static } from "typebox";
 import { unfold } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, KeptVerdict } from "../domain/compliance/environment.ts";
@@ -11,153 +10,14 @@ import { policyDump } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
 import { compareUrl } from "../domain/urls.ts";
-import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
-import { ENVIRONMENT_TYPES } from "../store/environments.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
-import type { EvaluatedArtifactRow, ReplacedRow, ShownRecordRow, SnapshotRow } from "../store/snapshots.ts";
-import { PolicyEvaluation, PolicyExpression } from "./asserts.ts";
+import type { EvaluatedArtifactRow, KeptEvaluation, ReplacedRow, ShownRecordRow, SnapshotRow } from "../store/snapshots.ts";
+import type { PolicyEvaluation } from "./asserts.ts";
 import type { Context } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
-import { GitCommitInfo, fromJson } from "./shapes.ts";
+import { fromJson } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
-
-const SnapshotAnnotation = named(
-  "SnapshotAnnotation",
-  Closed({
-    type: OneOf([
-      "started-compliant", "started-non-compliant", "started-unknown", "exited", "became-compliant", "became-non-compliant",
-      "updated-provenance", "unchanged", "started", "changed", "scaled",
-    ], { description: "How the artifact came to be so in this snapshot; the last three in old data only" }),
-    was: Type.Integer({ description: "Instances before" }),
-    now: Type.Integer({ description: "Instances in this snapshot; 0: it no longer runs" }),
-  }),
-);
-
-const SnapshotDeploymentDiff = named(
-  "SnapshotDeploymentDiff",
-  Closed({
-    diff_url: Nullable(Type.String({ description: "Page that compares the two commits" })),
-    previous_git_commit: Type.String(),
-    previous_git_commit_url: Type.String(),
-    previous_fingerprint: Type.String(),
-    previous_artifact_name: Type.String(),
-    previous_artifact_compliance_state: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
-    previous_running: Type.Boolean({ description: "Whether it runs in the latest snapshot of the environment" }),
-    previous_trail_name: Nullable(Type.String()),
-    previous_template_reference_name: Nullable(Type.String()),
-  }),
-);
-
-const SnapshotArtifactFlow = named(
-  "SnapshotArtifactFlow",
-  Closed({
-    flow_name: Type.String(),
-    trail_name: Nullable(Type.String()),
-    template_reference_name: Nullable(Type.String()),
-    git_commit: Type.String(),
-    commit_url: Type.String(),
-    git_commit_info: Nullable(GitCommitInfo),
-    html_url: Type.String(),
-    flow_html_url: Type.String(),
-    deployment_diff: Nullable(SnapshotDeploymentDiff),
-    commit_lead_time: Nullable(Type.Number({ description: "Seconds from the commit to the first start" })),
-    artifact_compliance_in_flow: Type.Boolean(),
-    flow_reasons_for_non_compliance: Type.Array(Closed({ reason: Type.String() })),
-  }),
-);
-
-const SnapshotPod = named(
-  "SnapshotPod",
-  Closed({
-    namespace: Type.String(),
-    creationTimestamp: Type.Integer(),
-    owners: Nullable(Type.Array(Type.Record(Type.String(), Type.Unknown()), { description: "As they were reported" })),
-  }),
-);
-
-const SnapshotArtifactECSContext = named(
-  "SnapshotArtifactECSContext",
-  Closed({ task_arn: Type.String(), cluster_name: Nullable(Type.String()), service_name: Nullable(Type.String()) }),
-);
-
-const SnapshotArtifact = named(
-  "SnapshotArtifact",
-  Closed({
-    name: Type.String(),
-    fingerprint: Type.String({ description: "Empty where the reporter could not resolve the image" }),
-    environment_name: Type.Optional(Type.String({ description: "The member that it runs in; of logical environments only" })),
-    compliant: Nullable(Type.Boolean({ description: "null without policies" })),
-    reasons_for_incompliance: Type.Array(Type.String()),
-    creationTimestamp: Type.Array(Type.Integer(), { description: "Start of each instance, epoch seconds" }),
-    annotation: SnapshotAnnotation,
-    pods: Nullable(Type.Record(Type.String(), SnapshotPod, { description: "By name; K8S only" })),
-    ecs_context: Nullable(SnapshotArtifactECSContext),
-    deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
-    policy_decisions: Type.Array(PolicyEvaluation, { description: "In the order in which the policies were attached" }),
-    flow_name: Nullable(Type.String({ description: "This and the following seven are those of the first flow" })),
-    git_commit: Nullable(Type.String()),
-    commit_url: Nullable(Type.String()),
-    html_url: Nullable(Type.String()),
-    flow_html_url: Nullable(Type.String()),
-    deployment_diff: Nullable(SnapshotDeploymentDiff),
-    commit_lead_time: Nullable(Type.Number()),
-    flows: Type.Array(SnapshotArtifactFlow, { description: "Every flow that the artifact was reported to, the first one first; none: no provenance" }),
-  }),
-);
-
-const PolicyDumpBooleanRule = named(
-  "PolicyDumpBooleanRule",
-  Closed({ required: Type.Boolean(), exceptions: Type.Array(Closed({ if_condition: Nullable(PolicyExpression) })) }),
-);
-const PolicyDump = named(
-  "PolicyDump",
-  Closed({
-    schema_version: Type.Literal("1"),
-    artifacts: Closed({
-      provenance: PolicyDumpBooleanRule,
-      trail_compliance: PolicyDumpBooleanRule,
-      attestations: Type.Array(
-        Closed({
-          if_condition: Nullable(PolicyExpression),
-          name: Type.String(),
-          type: Type.String(),
-          must_be_compliant: Type.Boolean(),
-          for_control: Nullable(Type.String()),
-        }),
-      ),
-    }),
-  }),
-);
-const AppliedPolicy = named(
-  "AppliedPolicy",
-  Closed({
-    id: Type.String(),
-    name: Type.String(),
-    version: Type.Integer(),
-    policy_dump: PolicyDump,
-    failing_artifacts: Type.Array(Closed({ name: Type.String(), fingerprint: Type.String() }), {
-      description: "What runs and does not satisfy it; without what is on the allowlist",
-    }),
-  }),
-);
-
-export const SnapshotResponse = named(
-  "SnapshotResponse",
-  Closed({
-    index: Type.Integer(),
-    is_latest: Type.Boolean(),
-    timestamp: Type.Number(),
-    next_snapshot_timestamp: Nullable(Type.Number({ description: "null for the latest" })),
-    type: OneOf(ENVIRONMENT_TYPES),
-    compliant: Type.Boolean({ description: "false also where no policy is attached" }),
-    artifact_compliance_count: Closed({ true: Type.Integer(), false: Type.Integer(), null: Type.Integer() }, { description: "Without what exited" }),
-    html_url: Type.String(),
-    user_id: Type.String({ description: "Who reported the snapshot, or changed what it is about" }),
-    user_name: Type.String(),
-    artifacts: Type.Array(SnapshotArtifact),
-    applied_policies: Type.Array(AppliedPolicy),
-  }),
-);
+import type { AppliedPolicy, PolicyDump, SnapshotArtifact, SnapshotArtifactFlow, SnapshotDeploymentDiff, SnapshotResponse } from "./snapshot-shapes.ts";
 
 type Artifact = Static<typeof SnapshotArtifact>;
 type ArtifactFlow = Static<typeof SnapshotArtifactFlow>;
@@ -174,7 +34,7 @@ type Part = {
   memberName: string | null;
 };
 
-type Kept = { facts: Facts; verdicts: readonly KeptVerdict[]; reasons: readonly string[]; instances: Instances };
+type Kept = KeptEvaluation & { reasons: readonly string[]; instances: Instances };
 /** `kept` is null for a row whose JSON is damaged. */
 type Row = { part: Part; row: EvaluatedArtifactRow; kept: Kept | null };
 
@@ -221,24 +81,17 @@ function partsOf({ store }: Context, environment: EnvironmentRow, snapshot: Snap
   });
 }
 
-function rowsOf({ store }: Context, part: Part): Row[] {
-  const rows = store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
-  return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({ part, row, kept: keptOf(row) }));
+function rowsOf(context: Context, part: Part): Row[] {
+  const rows = context.store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
+  return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({ part, row, kept: keptOf(context, row) }));
 }
 
-function keptOf(row: EvaluatedArtifactRow): Kept | null {
+function keptOf({ store }: Context, row: EvaluatedArtifactRow): Kept | null {
   try {
-    const kept: Kept = {
-      facts: JSON.parse(row.facts_json) as Facts,
-      verdicts: JSON.parse(row.verdicts_json) as KeptVerdict[],
-      reasons: JSON.parse(row.reasons_json) as string[],
-      instances: JSON.parse(row.instances_json) as Instances,
-    };
-    const readable =
-      kept.facts.flows.every(({ artifact_id }) => typeof artifact_id === "number") &&
-      kept.verdicts.every(({ version_id }) => typeof version_id === "number") &&
-      Array.isArray(kept.instances.created);
-    return readable ? kept : null;
+    const reasons = JSON.parse(row.reasons_json) as string[];
+    const instances = JSON.parse(row.instances_json) as Instances;
+    const { facts, verdicts } = store.snapshots.kept(row);
+    return Array.isArray(reasons) && Array.isArray(instances.created) ? { facts, verdicts, reasons, instances } : null;
   } catch {
     return null;
   }

@@ -4,12 +4,14 @@ import type { Static } from "typebox";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { EMPTY_TEMPLATE_TEXT } from "../domain/template.ts";
 import type { Template } from "../domain/template.ts";
+import { mergedByTime } from "../domain/time.ts";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import type { FlowRow } from "../store/flows.ts";
+import type { TrailMoveRow } from "../store/presence.ts";
 import type { TrailRow } from "../store/trails.ts";
 import type { Context } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
-import { GitCommitInfo, UserData, fromJson } from "./shapes.ts";
+import { GitCommitInfo, UserData, fromJson, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 import { Tags } from "./tags.ts";
 
@@ -133,8 +135,9 @@ type TrailValue = Static<typeof TrailResponse>;
 
 type ShownFlow = { flow: FlowRow; tags: Record<string, string> };
 
-/** Presents trails; flows and templates that several of them share are read once. */
-export function trailPresenter({ store, organization, urls }: Context): (row: TrailRow) => TrailValue {
+/** Presents these trails; what several of them share is read once, and what their artifacts did where in one query for all. */
+export function trailPresenter({ store, organization, urls }: Context, rows: readonly TrailRow[]): (row: TrailRow) => TrailValue {
+  const moves = store.presence.ofTrails(rows.map(({ id }) => id));
   const flows = new Map<number, ShownFlow>();
   const templates = new Map<number, Template & { content: string }>();
 
@@ -169,19 +172,41 @@ export function trailPresenter({ store, organization, urls }: Context): (row: Tr
       compliance_status: JSON.parse(row.compliance_json) as TrailStatus,
       compliance_state: row.state,
       is_compliant: row.state === "COMPLIANT",
-      events: store.trails.events(row.id).map(({ type, timestamp, event_json }) => ({
-        type: type as (typeof EVENT_TYPES)[number],
-        timestamp,
-        ...place,
-        ...(JSON.parse(event_json) as object),
-      })),
+      events: mergedByTime(
+        store.trails.events(row.id).map(({ type, timestamp, event_json }) => ({
+          type: type as (typeof EVENT_TYPES)[number],
+          timestamp,
+          ...place,
+          ...(JSON.parse(event_json) as object),
+        })),
+        (moves.get(row.id) ?? []).map((move) => ({ ...presentMove(move), ...place })),
+      ),
     };
+  };
+}
+
+/** Nobody reports these events: they follow from what environments report (semantics 2.5). */
+function presentMove(move: TrailMoveRow) {
+  const stopped = move.annotation === "exited";
+  return {
+    type: stopped ? ("artifact_stopped_running" as const) : ("artifact_started_running" as const),
+    timestamp: move.timestamp,
+    artifact_id: move.artifact_id,
+    artifact_name: move.filename,
+    artifact_fingerprint: move.fingerprint,
+    template_reference_name: move.reference_name,
+    environment_id: move.environment_id,
+    environment_name: move.environment_name,
+    snapshot_index: move.snapshot_index,
+    replica_number: stopped ? move.was : move.now,
+    git_commit_info: fromJson<GitCommitInfoValue>(move.git_commit_info_json),
+    repo_info: presentRepoInfo(move.repo_info_json),
   };
 }
 
 /** The rows of a list; a damaged one becomes a placeholder that says so in its description. */
 export function presentTrails(context: Context, rows: readonly TrailRow[]): TrailValue[] {
-  return presentEach(rows, trailPresenter(context), (row) => placeholder(context, row));
+  return presentEach(rows, trailPresenter(context, rows), (row) => placeholder(context, row));
 }
 
 function placeholder({ store, organization, urls }: Context, row: TrailRow): TrailValue {

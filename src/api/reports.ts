@@ -32,7 +32,7 @@ const ITEM = {
 };
 const PlainItem = Closed(ITEM);
 
-const K8SOwner = named(
+export const K8SOwner = named(
   "K8SOwner",
   Type.Object({
     apiVersion: Name("Version of the owner's kind, such as `apps/v1`"),

@@ -13,7 +13,8 @@ import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
 import { pages } from "./paging.ts";
 import type { Window } from "./paging.ts";
-import { SnapshotResponse, presentSnapshot } from "./present-snapshot.ts";
+import { presentSnapshot } from "./present-snapshot.ts";
+import { SnapshotResponse } from "./snapshot-shapes.ts";
 
 const EXPRESSIONS =
   "`N` or `#N`: number N, from 1. Negative: from the end, `-1` is the latest. `~N`: N behind the latest. `@{2026-01-31T12:00:00}` (UTC), " +

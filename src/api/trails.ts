@@ -187,7 +187,7 @@ export const getTrail = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    return { status: 200, body: trailPresenter(context)(trail) };
+    return { status: 200, body: trailPresenter(context, [trail])(trail) };
   },
 });
 

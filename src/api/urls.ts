@@ -22,6 +22,7 @@ export function urlsFor(baseUrl: string) {
     artifactApi: (org: string, flow: string, fingerprint: string) => api("artifacts", org, flow, "fingerprint", fingerprint),
     environmentPage: (org: string, environment: string) => page(org, "environments", environment),
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
+    environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
     /** wire-contract 4. */
     snapshotPage: (org: string, environment: string, index: number) => page(org, "environments", environment, String(index)),
     snapshotApi: (org: string, environment: string, index: number) => api("snapshots", org, environment, String(index)),

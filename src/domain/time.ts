@@ -59,3 +59,14 @@ function zoneOffset(zone: string): number | null {
   if (hours > 23 || minutes > 59) return null;
   return (zone.startsWith("-") ? -1 : 1) * (hours * 3600 + minutes * 60);
 }
+
+/** Two histories as one, by time; each keeps its own order, and of the same moment the first one's come first. */
+export function mergedByTime<T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] {
+  const merged: T[] = [];
+  let next = 0;
+  for (const entry of one) {
+    for (let later = other[next]; later && later.timestamp < entry.timestamp; later = other[(next += 1)]) merged.push(later);
+    merged.push(entry);
+  }
+  return [...merged, ...other.slice(next)];
+}

@@ -17,7 +17,7 @@ import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
-import { sendDownload, sendError, sendJson } from "./reply.ts";
+import { sendDownload, sendError, sendJson, sendStream } from "./reply.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { textProblem, validate } from "./validate.ts";
 
@@ -330,6 +330,7 @@ const sentKeys = (value: unknown): ReadonlySet<string> =>
 
 async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
   if ("download" in reply) return sendDownload(ctx, reply.download);
+  if ("stream" in reply) return sendStream(ctx, reply.stream);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;
     // Checked in the form it has on the wire: undefined members are gone there.

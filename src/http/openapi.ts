@@ -4,7 +4,7 @@
  */
 import type { TSchema } from "typebox";
 import { isOrgPermission } from "../domain/access.ts";
-import type { AnyOperation } from "./operation.ts";
+import type { AnyOperation, ResponseShape } from "./operation.ts";
 import { compareRoutes } from "./route-order.ts";
 import { Message, ValidationError, named } from "./schema.ts";
 import { Type } from "typebox";
@@ -106,7 +106,7 @@ function requestBody(operation: AnyOperation<never>, components: Record<string, 
 
 /** All statuses of an operation with the shape of their body: declared ones and those that follow from its kind. */
 export function responsesOf(operation: AnyOperation<never>, components: Record<string, Json>): Json {
-  const all: Record<string, { description: string; schema: TSchema | null }> = {};
+  const all: Record<string, ResponseShape> = {};
   const add = (status: number, description: string, schema: TSchema): void => void (all[status] ??= { description, schema });
   Object.assign(all, operation.responses);
   const takesInput = operation.body.kind !== "none" || Object.keys(operation.query.properties).length > 0 || operation.path.includes("{");
@@ -118,9 +118,13 @@ export function responsesOf(operation: AnyOperation<never>, components: Record<s
     add(413, "The body or one of its parts is larger than its limit", Message);
   }
   return Object.fromEntries(
-    Object.entries(all).map(([status, { description, schema }]) => [
+    Object.entries(all).map(([status, { description, schema, contentType = "application/json", headers }]) => [
       status,
-      { description, ...(schema ? { content: { "application/json": { schema: reference(schema, components) } } } : {}) },
+      {
+        description,
+        ...(headers ? { headers: Object.fromEntries(Object.entries(headers).map(([name, shape]) => [name, { schema: reference(shape, components) }])) } : {}),
+        ...(schema ? { content: { [contentType]: { schema: reference(schema, components) } } } : {}),
+      },
     ]),
   );
 }

@@ -59,12 +59,13 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
 };
 
 /**
- * What a handler answers: a JSON body, or a file. `unaudited`: a write that changed nothing worth an entry in the audit log, or
- * whose change was stored together with its entry already.
+ * What a handler answers: a JSON body, a file, or a file that is made while it is sent. `unaudited`: a write that changed nothing
+ * worth an entry in the audit log, or whose change was stored together with its entry already.
  */
 export type Reply =
   | { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true }
-  | { status: 200; download: Download };
+  | { status: 200; download: Download }
+  | { status: 200; stream: Stream };
 
 /** A file answer. `open` is called after the answer was decided; `start` and `end` are inclusive byte offsets. */
 export type Download = {
@@ -76,6 +77,12 @@ export type Download = {
   open(range: { start: number; end: number } | null): Promise<Readable>;
 };
 
+/**
+ * A file answer whose size nobody knows beforehand: no ranges, no validator. `open` is called after the answer was decided and
+ * not for HEAD; a stream that fails cuts the connection, so that the client never takes a part for the whole.
+ */
+export type Stream = { contentType: string; filename: string; open(): Readable };
+
 export type Example = {
   params?: Record<string, string>;
   query?: Record<string, string>;
@@ -83,6 +90,9 @@ export type Example = {
   /** Text of the file part, where there is one. */
   file?: string;
 };
+
+/** An answer as the OpenAPI document shows it. `contentType` is JSON unless stated; `schema` null: a body of any type, or none. */
+export type ResponseShape = { description: string; schema: TSchema | null; contentType?: string; headers?: Readonly<Record<string, TSchema>> };
 
 export type Operation<
   Context,
@@ -106,8 +116,8 @@ export type Operation<
   params: P;
   query: Q;
   body: B;
-  /** Answers beside those that follow from permission and body; `description` is shown in the reference. */
-  responses: Record<number, { description: string; schema: TSchema | null }>;
+  /** Answers beside those that follow from permission and body. */
+  responses: Record<number, ResponseShape>;
   example: Example;
   /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;

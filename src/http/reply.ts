@@ -1,11 +1,11 @@
 /**
  * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads with
- * ranges. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
+ * ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
  */
 import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
-import type { Download } from "./operation.ts";
+import type { Download, Stream } from "./operation.ts";
 import { parseRange } from "./range.ts";
 
 export const STATUS: Record<ErrorCode, number> = {
@@ -81,6 +81,14 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
   // Exactly what the uploader stated: Koa's own setter would add a charset to text types, which nobody stated.
   ctx.res.setHeader("Content-Type", download.contentType);
   ctx.length = range ? range.end - range.start + 1 : download.size;
+}
+
+/** Sends a file of unknown size in chunks. */
+export function sendStream(ctx: Koa.Context, { contentType, filename, open }: Stream): void {
+  ctx.set({ "Content-Disposition": disposition(filename), "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache" });
+  ctx.status = 200;
+  if (ctx.method !== "HEAD") ctx.body = open();
+  ctx.res.setHeader("Content-Type", contentType);
 }
 
 const matches = (header: string, etag: string): boolean =>

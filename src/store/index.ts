@@ -7,6 +7,7 @@ import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
 import { deploymentStore } from "./deployments.ts";
+import { environmentEventStore } from "./environment-events.ts";
 import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
@@ -16,6 +17,7 @@ import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
+import { presenceStore } from "./presence.ts";
 import { recordingStore } from "./recording.ts";
 import { reevaluationStore } from "./reevaluation.ts";
 import { repoStore } from "./repos.ts";
@@ -56,6 +58,8 @@ export function openStore(db: Db, sources: Sources) {
     audit: auditStore(db, sources),
     policies,
     environments,
+    environmentEvents: environmentEventStore(db),
+    presence: presenceStore(db),
     environmentLists: environmentListStore(db),
     snapshots: snapshotStore(db),
     allowlists: allowlistStore(db, sources, staleness),

@@ -5,6 +5,7 @@
  * covers N. In its first snapshot a row has its own annotation, in the later ones it is unchanged.
  */
 import type { State } from "../domain/compliance/artifact.ts";
+import type { Facts, KeptVerdict } from "../domain/compliance/environment.ts";
 import type { Annotation } from "../domain/snapshot/diff.ts";
 import type { Db } from "./database.ts";
 
@@ -59,11 +60,14 @@ export type SnapshotArtifactRow = {
 /** With its evaluation, as a snapshot shows it; see domain/compliance/environment.ts for the JSON. */
 export type EvaluatedArtifactRow = SnapshotArtifactRow & { allowlist_id: number | null; facts_json: string; verdicts_json: string; reasons_json: string };
 
+/** What an evaluation was found on and what it found. */
+export type KeptEvaluation = { facts: Facts; verdicts: readonly KeptVerdict[] };
+
 /** What a comparison of two snapshots looks at. */
 export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> & Pick<EvaluatedArtifactRow, "facts_json">;
 
 /** A member of a logical environment as one of its snapshots shows it. */
-export type SnapshotMemberRow = { member_id: number; member_index: number };
+type SnapshotMemberRow = { member_id: number; member_index: number };
 
 /** What a snapshot shows of an artifact's record in a flow beside the facts of the evaluation. */
 export type ShownRecordRow = { id: number; public_id: string; git_commit_info_json: string | null; repo_url: string | null };
@@ -82,7 +86,7 @@ export type ReplacedRow = {
   state: State;
 };
 
-export type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
+type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
 
 const SNAPSHOT_COLUMNS =
   "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, user_name, policy_versions_json, member_id, member_index";
@@ -126,17 +130,18 @@ export function snapshotStore(db: Db) {
     .pluck();
   // Keys come as one JSON list, so that a snapshot of any size takes one statement for each kind of row.
   const recordsById = db.prepare<[string], ShownRecordRow>(
-    "SELECT a.id, a.public_id, a.git_commit_info_json, a.repo_url FROM json_each(?) key JOIN artifacts a ON a.id = key.value",
+    "SELECT a.id, a.public_id, a.git_commit_info_json, a.repo_url FROM json_each(?) JOIN artifacts a ON a.id = json_each.value",
   );
   const replacedBy = db.prepare<[string], ReplacedRow>(
     `SELECT d.id AS deployment_id, p.fingerprint, p.artifact_name, p.reference_name, t.name AS trail_name, a.git_commit, a.commit_url, a.repo_url, a.state
-     FROM json_each(?) key JOIN deployments d ON d.id = key.value JOIN deployments p ON p.id = d.replaced_id
+     FROM json_each(?) JOIN deployments d ON d.id = json_each.value JOIN deployments p ON p.id = d.replaced_id
        JOIN artifacts a ON a.id = p.artifact_id LEFT JOIN trails t ON t.id = a.trail_id`,
   );
   const policiesOf = db.prepare<[string], ShownPolicyRow>(
     `SELECT v.id AS version_id, p.public_id, p.name, v.version
-     FROM json_each(?) key JOIN policy_versions v ON v.id = key.value JOIN policies p ON p.id = v.policy_id`,
+     FROM json_each(?) JOIN policy_versions v ON v.id = json_each.value JOIN policies p ON p.id = v.policy_id`,
   );
+  const kept = evaluationCache();
 
   const sizeOf = db.prepare<[number], { size: number }>(
     `SELECT s.compliant_count + s.non_compliant_count + s.unknown_count AS size
@@ -152,6 +157,8 @@ export function snapshotStore(db: Db) {
     artifacts: (environmentId: number, index: number): SnapshotArtifactRow[] => artifactsOf.all({ environment: environmentId, index }),
     /** As artifacts, with the evaluations. */
     evaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] => evaluatedOf.all({ environment: environmentId, index }),
+    /** The evaluation of a row of `evaluated`. The value is shared: nobody may change it. @throws Error for a damaged one. */
+    kept,
     /** The snapshot in force at a moment (epoch seconds); 0 before the first. */
     indexAt: (environmentId: number, time: number): number => indexAt.get(environmentId, time)?.idx ?? 0,
     /** Snapshots from one index to another, both included, oldest first. */
@@ -172,4 +179,48 @@ export function snapshotStore(db: Db) {
     policyVersions: (versionIds: Iterable<number>): Map<number, ShownPolicyRow> =>
       new Map(policiesOf.all(JSON.stringify([...versionIds])).map((row) => [row.version_id, row])),
   };
+}
+
+/**
+ * Evaluations in readable form, keeping the ones used last: latest snapshots are read again and again, and parsing is a
+ * third of the work of showing one. The texts are compared because a key is given again when a write is undone.
+ */
+function evaluationCache(): (row: EvaluatedArtifactRow) => KeptEvaluation {
+  const known = new Map<number, { facts: string; verdicts: string; value: KeptEvaluation }>();
+  let characters = 0;
+  const drop = (id: number): void => {
+    const entry = known.get(id);
+    if (!entry) return;
+    known.delete(id);
+    characters -= entry.facts.length + entry.verdicts.length;
+  };
+  return ({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }) => {
+    const entry = known.get(id);
+    if (entry?.facts === facts && entry.verdicts === verdicts) {
+      known.delete(id);
+      known.set(id, entry);
+      return entry.value;
+    }
+    const value = readEvaluation(facts, verdicts);
+    drop(id);
+    known.set(id, { facts, verdicts, value });
+    characters += facts.length + verdicts.length;
+    for (const oldest of known.keys()) {
+      if (characters <= CACHED_CHARACTERS) break;
+      drop(oldest);
+    }
+    return value;
+  };
+}
+
+/** Room for a snapshot of about 1,500 artifacts; in memory a character takes three to four bytes, with what was read from it. */
+const CACHED_CHARACTERS = 4 << 20;
+
+/** @throws Error when the texts are not what evaluations keep. */
+function readEvaluation(factsJson: string, verdictsJson: string): KeptEvaluation {
+  const facts = JSON.parse(factsJson) as Facts;
+  const verdicts = JSON.parse(verdictsJson) as KeptVerdict[];
+  const readable = facts.flows.every(({ artifact_id }) => typeof artifact_id === "number") && verdicts.every(({ version_id }) => typeof version_id === "number");
+  if (!readable) throw new Error("the evaluation is damaged");
+  return { facts, verdicts };
 }

@@ -36,6 +36,11 @@ export function stalenessStore(db: Db) {
      SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
      WHERE s.environment_id = ? AND ${RUNNING} AND s.fingerprint = ? ${MARK}`,
   );
+  const ofSnapshot = db.prepare<[number, number], { environment_id: number }>(
+    `INSERT INTO stale_artifacts (environment_id, fingerprint)
+     SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
+     WHERE s.environment_id = ? AND ${RUNNING} AND s.started_index = ? AND s.fingerprint <> '' ${MARK}`,
+  );
   const move = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
 
   function moved(marked: readonly { environment_id: number }[]): void {
@@ -52,6 +57,8 @@ export function stalenessStore(db: Db) {
     flowChanged: (organizationId: number, flowId: number): void => moved(ofFlow.all({ organization: organizationId, flow: flowId })),
     /** An artifact was allowlisted in an environment. */
     allowlistChanged: (environmentId: number, fingerprint: string): void => moved(ofEnvironment.all(environmentId, fingerprint)),
+    /** Artifacts started with that snapshot, and facts about them may have changed after they were read. */
+    startedUnseen: (environmentId: number, index: number): void => moved(ofSnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
     policiesChanged: (environmentId: number): void => void move.run(environmentId),
   };

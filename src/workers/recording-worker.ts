@@ -2,6 +2,10 @@
  * The thread that records large reports and evaluates large environments again. It has a connection of its own. A task comes
  * in two orders: `plan` reads and evaluates, which may take seconds and locks nobody out; `apply` writes, while the main
  * thread lends the right to write. A plan is kept between the two and thrown away if its environment changed meanwhile.
+ *
+ * What runs already is marked by whoever changes a fact about it, and that moves the environment's revision. What only starts
+ * with the plan is not: if anything at all was committed between the two orders, it is marked here, so that the next report
+ * looks at it once more.
  */
 import { workerData } from "node:worker_threads";
 import type { Cause } from "../domain/snapshot/diff.ts";
@@ -33,8 +37,11 @@ const store = openStore(db, {
   },
 });
 
-type Task = { sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null; plan: Plan };
+type Task = { sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null; plan: Plan; dataVersion: number };
 let kept: Task | null = null;
+
+/** A number that changes with every commit of another connection. */
+const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
 serveTasks<RecordingOrder, RecordingResult>((order) => (order.type === "plan" ? plan(order) : apply(order)));
 
@@ -42,7 +49,7 @@ function plan({ sequence, environmentId, cause, artifacts }: Extract<RecordingOr
   kept = null;
   return inTransaction("BEGIN", () => {
     const made = planOf(environmentId, cause, artifacts);
-    if (made) kept = { sequence, environmentId, cause, artifacts, plan: made };
+    if (made) kept = { sequence, environmentId, cause, artifacts, plan: made, dataVersion: dataVersion() };
     return { planned: made !== null, index: null };
   });
 }
@@ -58,9 +65,11 @@ function apply({ sequence, now, actor, entry }: Extract<RecordingOrder, { type: 
   if (task?.sequence !== sequence) throw new Error("the plan of this task is gone");
   clock.now = now;
   return inTransaction("BEGIN IMMEDIATE", () => {
-    const current = store.recording.isCurrent(task.plan.survey) ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);
+    const holds = store.recording.isCurrent(task.plan.survey);
+    const current = holds ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);
     if (!current) return { planned: false, index: null };
     const index = store.recording.apply(current, actor);
+    if (index !== null && holds && dataVersion() !== task.dataVersion) store.staleness.startedUnseen(task.environmentId, index);
     if (index !== null && entry) store.audit.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
     return { planned: true, index };
   });

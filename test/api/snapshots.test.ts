@@ -130,6 +130,23 @@ test("a snapshot is shown whole: artifacts with their provenance, verdicts, poli
   });
 });
 
+test("what is reported over HTTP is read as it was reported", async () => {
+  const at = server.given.org();
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
+  const environment = await server.given.environment(at, { policies: [policy] });
+  const { fingerprint } = await built(at, await server.given.flow(at));
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "api", uid: "1", controller: true, blockOwnerDeletion: null };
+  const pods = { "api-1": { namespace: "prod", creationTimestamp: 1_690_000_000, owners: [owner] }, "api-2": { namespace: "prod", creationTimestamp: 1_690_000_007, owners: null } };
+  const artifacts = Object.entries(pods).map(([podName, pod]) => ({ podName, ...pod, digests: { "api:1": fingerprint } }));
+  const report = await server.call("PUT", `/environments/${at.org}/${environment}/report/K8S`, { key: at.key, body: { artifacts } });
+  assert.is(report.status, 201, report.text);
+  const { body } = await read(at, environment);
+  assert.equal([body.compliant, body.artifact_compliance_count, body.user_name], [true, { true: 1, false: 0, null: 0 }, `${at.org}-admin`]);
+  const [artifact] = body.artifacts;
+  assert.equal([artifact.name, artifact.fingerprint, artifact.compliant, artifact.annotation], ["api:1", fingerprint, true, { type: "started-compliant", was: 0, now: 2 }]);
+  assert.equal([artifact.creationTimestamp, artifact.pods], [[1_690_000_000, 1_690_000_007], pods]);
+});
+
 test("every flow is shown, the build flow first, and the top level is that of the first", async () => {
   const at = server.given.org();
   const [build, audit] = [await server.given.flow(at), await server.given.flow(at, { template: "version: 1\ntrail:\n  artifacts:\n    - name: server\n      attestations:\n        - name: review\n          type: generic\n" })];

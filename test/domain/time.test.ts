@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archivedName, epochText, parseIsoTime } from "../../src/domain/time.ts";
+import { archivedName, epochText, mergedByTime, parseIsoTime } from "../../src/domain/time.ts";
 
 const test = suite("time");
 
@@ -55,6 +55,19 @@ test("a whole day lasts until the next one begins; a time is a moment either way
   const end = parseIsoTime("2023-11-14", true) as number;
   assert.ok(end > 1700006399.999 && end < 1700006400, String(end));
   assert.is(parseIsoTime("2023-11-14T00:00", true), 1699920000);
+});
+
+test("two histories become one by time, and each keeps its own order", () => {
+  const entries = (...times: (readonly [string, number])[]) => times.map(([name, timestamp]) => ({ name, timestamp }));
+  const merged = (one: ReturnType<typeof entries>, other: ReturnType<typeof entries>) => mergedByTime(one, other).map(({ name }) => name).join("");
+  assert.is(merged([], []), "");
+  assert.is(merged(entries(["a", 1]), []), "a");
+  assert.is(merged([], entries(["x", 1])), "x");
+  assert.is(merged(entries(["a", 1], ["b", 3], ["c", 5]), entries(["x", 2], ["y", 4], ["z", 6])), "axbycz");
+  assert.is(merged(entries(["a", 3]), entries(["x", 1], ["y", 2], ["z", 3])), "xyaz");
+  // Of the same moment; and times that go back.
+  assert.is(merged(entries(["a", 1], ["b", 1]), entries(["x", 1])), "abx");
+  assert.is(merged(entries(["a", 5], ["b", 1]), entries(["x", 2], ["y", 9])), "xaby");
 });
 
 test.run();

@@ -56,7 +56,7 @@ function open(directory: string) {
 
 const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
   Array.from({ length: count }, (_, index) => ({
-    name: `app-${String(index).padStart(6, "0")}`, fingerprint: (index + offset).toString(16).padStart(64, "a"), instances: { created: [100] },
+    name: `app-${String(index).padStart(6, "0")}`, fingerprint: (index + offset).toString(16).padStart(64, "0"), instances: { created: [100] },
   }));
 
 test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
@@ -86,6 +86,35 @@ test("reports that race are recorded one after the other, writes beside them too
     ]);
     assert.equal([...indexes, ...light].sort(), [1, 2, 3, 4, 5, 6]);
     assert.equal(db.prepare("SELECT idx FROM snapshots ORDER BY idx").pluck().all(), [1, 2, 3, 4, 5, 6]);
+  });
+});
+
+test("what becomes known of an artifact while the thread is about to start it is seen by the next report", async () => {
+  await world(async ({ db, store, organizationId, environmentId, writer, pool, report }) => {
+    const flow = store.flows.create(organizationId, { name: "f", description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+    const many = artifacts(MANY);
+    const order = { environmentId, cause: "report" as const, artifacts: many };
+    await pool.run({ type: "plan", sequence: 1, ...order }, { deadline: 60_000 });
+    await writer.run(() => {
+      const trail = store.trails.create(
+        { organizationId, flowId: flow.id, name: "t", createdBy: "ada" },
+        { description: null, git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null, template_id: flow.template_id, template_inherited: 1 },
+      );
+      store.artifacts.create(
+        { organizationId, flowId: flow.id, trailId: trail.id, fingerprint: many[7]?.fingerprint ?? "", referenceName: null, createdBy: "ada" },
+        {
+          filename: "app", description: null, git_commit: "c".repeat(40), git_commit_info_json: null, commits_list_json: null, repo_info_json: null, repo_id: null,
+          repo_url: null, build_url: "", commit_url: "", external_urls_json: null, annotations_json: null, user_data_json: null, template_json: "[]", legacy_is_compliant: null,
+        },
+        1,
+      );
+      store.evaluation.evaluate(trail.id, 1);
+    });
+    const applied = await writer.lend(() => pool.run({ type: "apply", sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }));
+    assert.equal(applied, { planned: true, index: 1 });
+    assert.is(await report(many), 2);
+    assert.equal(db.prepare("SELECT name, annotation FROM snapshot_artifacts WHERE first_index = 2").raw().all(), [["app-000007", "updated-provenance"]]);
+    assert.is(await report(many), null);
   });
 });
 

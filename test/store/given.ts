@@ -67,6 +67,9 @@ export function opened() {
 export const plan = (db: Db, sql: string): string[] =>
   (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...placeholders(sql)) as { detail: string }[]).map(({ detail }) => detail);
 
+/** The steps that walk through a whole table of ours; not those through a parameter's JSON, or a page that a subquery cut out. */
+export const scans = (db: Db, sql: string): string[] => plan(db, sql).filter((step) => /^SCAN (?!page$|wanted$|CONSTANT|.*VIRTUAL TABLE)/.test(step));
+
 /** Planning looks at no value, but every parameter has to have one. */
 function placeholders(sql: string): unknown[] {
   const names = [...new Set([...sql.matchAll(/@(\w+)/g)].map((match) => match[1] as string))];

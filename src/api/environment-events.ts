@@ -1,0 +1,219 @@
+/**
+ * What started, stopped or changed in an environment: one event for each artifact that a snapshot shows changed (semantics
+ * 6.8). The events of a logical environment are those of its members, with the name and the numbers of the member.
+ */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
+import { parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
+import type { Position } from "../domain/snappish.ts";
+import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
+import { compareUrl } from "../domain/urls.ts";
+import { invalid, notFound } from "../errors.ts";
+import { NO_BODY } from "../http/operation.ts";
+import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
+import type { EnvironmentEventRow, IndexRange } from "../store/environment-events.ts";
+import type { EnvironmentRow } from "../store/environments.ts";
+import { EnvironmentPath } from "./environments.ts";
+import { operation } from "./kit.ts";
+import type { Context } from "./kit.ts";
+import { PAGING_HEADERS, UNREADABLE, pages, pagingHeaders, presentEach } from "./paging.ts";
+
+const EnvironmentEventFlow = named(
+  "EnvironmentEventFlow",
+  Closed({ flow_name: Type.String(), deployments: Type.Null({ description: "Always null" }) }),
+);
+const Addresses = Type.Object({ self: Type.String(), html: Type.String() }, { additionalProperties: false });
+const EnvironmentEvent = named(
+  "EnvironmentEvent",
+  Closed({
+    type: Type.String({ description: "How the snapshot annotates the artifact: `started-compliant`, `exited`, `became-compliant`, ..." }),
+    environment_name: Type.String({ description: "Of a logical environment: the member in which it happened" }),
+    snapshot_index: Type.Integer(),
+    artifact_name: Type.String(),
+    sha256: Type.String({ description: "Fingerprint; empty where the reporter could not resolve the image" }),
+    description: Type.String(),
+    reported_at: Type.Number({ description: "Epoch seconds" }),
+    pipeline: Type.String({ description: "The first flow; empty without provenance" }),
+    deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
+    flows: Type.Array(EnvironmentEventFlow, { description: "The flows that the artifact had been reported to by then" }),
+    artifact_compliance: Nullable(Type.Boolean()),
+    snapshot_compliance: Nullable(Type.Boolean()),
+    code_diff: Nullable(Type.String({ description: "Of an artifact that started: where its commit is compared with that of the one it replaced" })),
+    _links: Closed({ artifact: Nullable(Addresses), snapshot: Addresses }),
+  }),
+);
+type EventValue = Static<typeof EnvironmentEvent>;
+
+const PAGES = pages({ perPage: 15, most: 100 });
+const Moment = (description: string) => Type.Optional(Type.Number({ description }));
+
+export const getEnvEvents = operation({
+  id: "get_env_events",
+  method: "GET",
+  path: "/environments/{org}/{env_name}/events",
+  tag: "Environments",
+  summary: "List the events of an environment",
+  description:
+    "Newest first, in pages; the headers `X-Total-Count`, `X-Per-Page`, `X-Current-Page` and `X-Total-Pages` tell how many, and `Link` leads to other pages when there are any. Of several ranges `from`/`to` count, then `start_ts`/`end_ts`, then `start`/`end`, then `interval`. All bounds are inclusive.",
+  permission: "environment:read",
+  audit: null,
+  params: EnvironmentPath,
+  query: Closed({
+    interval: Type.Optional(Type.String({ description: "Deprecated: `1..5`, `~3..NOW`; use `start` and `end`" })),
+    ...PAGES.query,
+    reverse: Type.Boolean({ default: false, description: "Oldest first" }),
+    repo_name: Repeated(Type.String(), { description: "Only artifacts that then had provenance from one of these repositories" }),
+    start_ts: Moment("As `from`"),
+    end_ts: Moment("As `to`"),
+    start: Type.Optional(Type.String({ description: "First snapshot, 1 unless given: an index, a negative one from the latest, `NOW`, `1hour`, `2days`, `30mins` ago, or a unix timestamp above 1000000000" })),
+    end: Type.Optional(Type.String({ description: "Last snapshot, `NOW` unless given; as `start`" })),
+    from: Moment("Epoch seconds: what was reported then or later"),
+    to: Moment("Epoch seconds: what was reported then or earlier"),
+  }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "One page", schema: Type.Array(EnvironmentEvent), headers: PAGING_HEADERS },
+    404: { description: "No such environment, or no such repository", schema: Message },
+  },
+  example: { params: { org: "acme", env_name: "production" }, query: { start: "2days", page: "1", per_page: "15" } },
+  handle(context, { params, query }) {
+    const { store, organization, urls } = context;
+    const environment = store.environments.require(organization, params.env_name);
+    const range = rangeOf(context, environment, query);
+    const filter = { ...range, repoIds: repoIdsOf(context, query.repo_name) };
+    const window = PAGES.window(query);
+    const total = store.environmentEvents.count(environment, filter);
+    const rows = store.environmentEvents.page(environment, filter, query.reverse, window.limit, window.offset);
+    const address = urls.environmentEventsApi(organization.name, environment.name);
+    return { status: 200, body: presentEvents(context, rows), headers: pagingHeaders(total, window, address, query) };
+  },
+});
+
+type Ranges = {
+  from?: number | undefined; to?: number | undefined; start_ts?: number | undefined; end_ts?: number | undefined;
+  start?: string | undefined; end?: string | undefined; interval?: string | undefined;
+};
+
+/**
+ * The snapshots that a query asks for (semantics 13, number 78). An empty text is absent; a range that does not count must be
+ * well formed all the same. @throws AppError 400 on the malformed parameters.
+ */
+function rangeOf({ store, now }: Context, environment: EnvironmentRow, query: Ranges): IndexRange {
+  const at = now();
+  const problems: Record<string, string> = {};
+  const read = <T>(name: "start" | "end" | "interval", parse: (text: string, now: number) => T | null, expected: string): T | null => {
+    const text = query[name] || null;
+    const value = text === null ? null : parse(text, at);
+    if (text !== null && value === null) problems[name] = `Input should be ${expected} [input: ${text}]`;
+    return value;
+  };
+  const bound = "an index, 'NOW', a duration such as '1hour' or a unix timestamp";
+  const [start, end] = [read("start", parseBound, bound), read("end", parseBound, bound)];
+  const interval = read("interval", parseInterval, "an interval such as '1..5', '~3..NOW' or 'NOW'");
+  if (Object.keys(problems).length > 0) throw invalid(problems);
+
+  for (const [from, to] of [[query.from, query.to], [query.start_ts, query.end_ts]])
+    if (from !== undefined || to !== undefined) return store.environmentEvents.between(environment, from ?? -Infinity, to ?? Infinity);
+  if (start || end) return indexesOf(store, environment, start ?? FIRST, end ?? LATEST);
+  if (!interval) return { first: 1, last: environment.snapshot_count };
+  // An omitted left side is NOW, so the sides of an interval come in either order (domain/snappish.ts, resolveRange).
+  const { first, last } = indexesOf(store, environment, interval.from, interval.to);
+  return first > last && interval.from.kind !== "time" && interval.to.kind !== "time" ? { first: last, last: first } : { first, last };
+}
+
+const FIRST: Position = { kind: "index", index: 1 };
+const LATEST: Position = { kind: "index", index: -1 };
+
+/** A time bounds what was reported, so the snapshot that was in force then is left out. */
+function indexesOf(store: Context["store"], environment: EnvironmentRow, from: Position, to: Position): IndexRange {
+  const index = (position: Position, side: "first" | "last"): number =>
+    position.kind === "time"
+      ? store.environmentEvents.between(environment, side === "first" ? position.at : -Infinity, side === "first" ? Infinity : position.at)[side]
+      : resolvePosition(position, environment.snapshot_count, () => 0);
+  return { first: index(from, "first"), last: index(to, "last") };
+}
+
+/** The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown one. */
+export function repoIdsOf({ store, organization }: Context, names: readonly string[] | undefined): number[] | null {
+  const given = (names ?? []).filter((name) => name !== "");
+  if (given.length === 0) return null;
+  return given.flatMap((name) => {
+    const repos = store.repos.named(organization.id, name);
+    if (repos.length === 0) throw notFound(`Repo '${name}' not found in organization '${organization.name}'`);
+    return repos.map(({ id }) => id);
+  });
+}
+
+/** The flows in the facts of an event, the first one first; null for a damaged record. */
+export function flowsOf({ facts_json }: EnvironmentEventRow): readonly FlowRecord[] | null {
+  try {
+    const { flows } = JSON.parse(facts_json) as Facts;
+    return Array.isArray(flows) && flows.every((record) => typeof record?.flow === "string") ? flows : null;
+  } catch {
+    return null;
+  }
+}
+
+const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
+
+function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): EventValue[] {
+  const { store, urls } = context;
+  const org = context.organization.name;
+  const flows = new Map(rows.map((row) => [row, flowsOf(row)]));
+  const known = [...flows.values()].flatMap((of) => of ?? []);
+  const records = store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id));
+  const replaced = store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? []));
+
+  function codeDiff(flow: FlowRecord): string | null {
+    const before = flow.deployment_id === null ? undefined : replaced.get(flow.deployment_id);
+    if (!before) return null;
+    return compareUrl(
+      { sha: before.git_commit, commitUrl: before.commit_url, repoUrl: before.repo_url },
+      { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl: records.get(flow.artifact_id)?.repo_url ?? null },
+    );
+  }
+
+  function present(row: EnvironmentEventRow, of: readonly FlowRecord[]): EventValue {
+    const first = of[0];
+    const record = first && records.get(first.artifact_id);
+    const started = kindOf(row.annotation) === "started";
+    return {
+      type: row.annotation,
+      environment_name: row.environment_name,
+      snapshot_index: row.snapshot_index,
+      artifact_name: row.name,
+      sha256: row.fingerprint,
+      description: describeEvent(row),
+      reported_at: row.timestamp,
+      pipeline: first?.flow ?? "",
+      deployments: [],
+      flows: of.map(({ flow }) => ({ flow_name: flow, deployments: null })),
+      artifact_compliance: booleanOf(row.compliant),
+      snapshot_compliance: booleanOf(row.snapshot_compliant),
+      code_diff: started ? (of.map(codeDiff).find((url) => url !== null) ?? null) : null,
+      _links: {
+        artifact: record
+          ? {
+              self: urls.artifactApi(org, record.flow_name, row.fingerprint),
+              html: urls.artifactPage(org, record.flow_name, row.fingerprint, record.public_id),
+            }
+          : null,
+        snapshot: {
+          self: urls.snapshotApi(org, row.environment_name, row.snapshot_index),
+          html: urls.snapshotPage(org, row.environment_name, row.snapshot_index),
+        },
+      },
+    };
+  }
+
+  return presentEach(
+    rows,
+    (row) => present(row, flows.get(row) ?? damaged(row)),
+    (row) => ({ ...present(row, []), description: UNREADABLE }),
+  );
+}
+
+function damaged(row: EnvironmentEventRow): never {
+  throw new Error(`the facts of event ${row.id} cannot be read`);
+}

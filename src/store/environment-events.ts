@@ -1,0 +1,138 @@
+/**
+ * The events of environments: rows of snapshot_artifacts that say something else than "unchanged" (schema.sql). Those of a
+ * logical environment are the events of the member snapshots that caused its own (semantics 6.3); they stay events of the
+ * member, but their place in the order, and in a range, is the logical snapshot.
+ *
+ * Pages and counts walk the index of the events and read rows only for what is shown.
+ */
+import type { Db } from "./database.ts";
+import type { EnvironmentRow } from "./environments.ts";
+import type { StoredAnnotation } from "./snapshots.ts";
+
+export type EnvironmentEventRow = {
+  id: number;
+  /** Index of the snapshot of the environment that was asked for; of a physical one the same as snapshot_index. */
+  position: number;
+  /** The physical environment in which it happened, with its present name. */
+  environment_name: string;
+  snapshot_index: number;
+  /** Epoch seconds of the snapshot. */
+  timestamp: number;
+  snapshot_compliant: 0 | 1 | null;
+  /** Who reported, or changed the policies or the allowlist. */
+  user_name: string;
+  fingerprint: string;
+  name: string;
+  annotation: StoredAnnotation;
+  was: number;
+  now: number;
+  compliant: 0 | 1 | null;
+  /** Facts of the evaluation (domain/compliance/environment.ts). */
+  facts_json: string;
+};
+
+/** Snapshots of the environment by index, both included. None when first > last. */
+export type IndexRange = { first: number; last: number };
+/** `repoIds`: only events of artifacts that then had provenance from one of these repositories; null for all. */
+type EventFilter = IndexRange & { repoIds: readonly number[] | null };
+
+/** A record of an artifact as events refer to it. */
+type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null };
+
+type Environment = Pick<EnvironmentRow, "id" | "type">;
+type Values = { environment: number; first: number; last: number; repos: string | null };
+
+const SOURCES = {
+  physical: {
+    position: "x.first_index",
+    from: "snapshot_artifacts x",
+    where: "x.environment_id = @environment AND x.annotation <> 'unchanged' AND x.first_index >= @first AND x.first_index <= @last",
+  },
+  logical: {
+    position: "l.idx",
+    from: "snapshots l CROSS JOIN snapshot_artifacts x ON x.environment_id = l.member_id AND x.first_index = l.member_index AND x.annotation <> 'unchanged'",
+    where: "l.environment_id = @environment AND l.idx >= @first AND l.idx <= @last",
+  },
+} as const;
+
+/** The records that the facts name decide; the fingerprint only spares reading most facts. A damaged record matches nothing. */
+const OF_REPOS = `AND x.fingerprint IN (SELECT b.fingerprint FROM artifacts b WHERE b.repo_id IN (SELECT value FROM json_each(@repos)))
+  AND EXISTS (SELECT 1 FROM evaluations v, json_each(CASE WHEN json_valid(v.facts_json) THEN v.facts_json ELSE '{}' END, '$.flows') f
+              CROSS JOIN artifacts r ON r.id = CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END
+              WHERE v.id = x.evaluation_id AND r.repo_id IN (SELECT value FROM json_each(@repos)))`;
+
+const COLUMNS = `x.id, page.position, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
+  s.user_name, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, e.facts_json`;
+
+/** The rows of a page; `page` is a SELECT of id and position. */
+const rowsOf = (page: string, direction: "ASC" | "DESC"): string =>
+  `SELECT ${COLUMNS} FROM (${page}) page CROSS JOIN snapshot_artifacts x ON x.id = page.id CROSS JOIN evaluations e ON e.id = x.evaluation_id
+   CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index CROSS JOIN environments n ON n.id = x.environment_id
+   ORDER BY page.position ${direction}, x.id ${direction}`;
+
+export function environmentEventStore(db: Db) {
+  const statements = ({ position, from, where }: (typeof SOURCES)[keyof typeof SOURCES], repos: string) => {
+    const page = (direction: "ASC" | "DESC") =>
+      db.prepare<Values & { limit: number; offset: number }, EnvironmentEventRow>(
+        rowsOf(
+          `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} ${repos} ORDER BY ${position} ${direction}, x.id ${direction} LIMIT @limit OFFSET @offset`,
+          direction,
+        ),
+      );
+    return {
+      newestFirst: page("DESC"),
+      oldestFirst: page("ASC"),
+      count: db.prepare<Values, { n: number }>(`SELECT count(*) AS n FROM ${from} WHERE ${where} ${repos}`),
+    };
+  };
+  const after = ({ position, from, where }: (typeof SOURCES)[keyof typeof SOURCES]) =>
+    db.prepare<Omit<Values, "repos"> & { id: number; limit: number }, EnvironmentEventRow>(
+      rowsOf(
+        `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR x.id > @id) ORDER BY ${position}, x.id LIMIT @limit`,
+        "ASC",
+      ),
+    );
+  const prepared = {
+    physical: { all: statements(SOURCES.physical, ""), repos: statements(SOURCES.physical, OF_REPOS), after: after(SOURCES.physical) },
+    logical: { all: statements(SOURCES.logical, ""), repos: statements(SOURCES.logical, OF_REPOS), after: after(SOURCES.logical) },
+  };
+  const firstSince = db.prepare<[number, number], { idx: number }>(
+    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp >= ? ORDER BY timestamp, idx LIMIT 1",
+  );
+  const lastUntil = db.prepare<[number, number], { idx: number }>(
+    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
+  );
+  const records = db.prepare<[string], EventRecordRow>(
+    `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url
+     FROM json_each(?) k CROSS JOIN artifacts a ON a.id = k.value CROSS JOIN flows f ON f.id = a.flow_id`,
+  );
+
+  const sourceOf = ({ type }: Environment) => prepared[type === "logical" ? "logical" : "physical"];
+  const valuesOf = ({ id }: Environment, { first, last, repoIds }: EventFilter): Values => ({
+    environment: id, first, last, repos: repoIds && JSON.stringify(repoIds),
+  });
+
+  return {
+    /** One page, newest first unless `reverse`; within a snapshot in the order of recording, turned with the rest. */
+    page(environment: Environment, filter: EventFilter, reverse: boolean, limit: number, offset: number): EnvironmentEventRow[] {
+      const source = sourceOf(environment)[filter.repoIds ? "repos" : "all"];
+      return source[reverse ? "oldestFirst" : "newestFirst"].all({ ...valuesOf(environment, filter), limit, offset });
+    },
+    count: (environment: Environment, filter: EventFilter): number =>
+      sourceOf(environment)[filter.repoIds ? "repos" : "all"].count.get(valuesOf(environment, filter))?.n ?? 0,
+    /**
+     * The next events after one, oldest first: for reading all of them with little memory.
+     * @param from `first`: position of the event after which to go on, `id` its id; 0 to begin with `first`.
+     */
+    after: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
+      sourceOf(environment).after.all({ environment: environment.id, ...from, limit }),
+    /** The snapshots of an environment made from one time to another (epoch seconds, both included; infinite: without bound). */
+    between(environment: Pick<EnvironmentRow, "id" | "snapshot_count">, from: number, to: number): IndexRange {
+      const first = from === -Infinity ? 1 : (firstSince.get(environment.id, from)?.idx ?? environment.snapshot_count + 1);
+      const last = to === Infinity ? environment.snapshot_count : (lastUntil.get(environment.id, to)?.idx ?? 0);
+      return { first, last };
+    },
+    /** Records by key; keys without a record are left out. */
+    records: (ids: Iterable<number>): Map<number, EventRecordRow> => new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
+  };
+}

@@ -1,0 +1,115 @@
+/** Where artifacts run and ran, told from the rows of snapshot_artifacts in which they started or exited (semantics 2.5, 6.10). */
+import type { Db } from "./database.ts";
+import { OPEN } from "./snapshots.ts";
+
+const MOVES = "x.annotation IN ('started', 'started-compliant', 'started-non-compliant', 'started-unknown', 'exited')";
+
+/** A place of an artifact: an environment, archived ones under their suffixed name, and the index of a snapshot. */
+type Place = { environment_name: string; snapshot_index: number };
+
+/** An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. */
+type Move = Place & { timestamp: number; started: boolean };
+/** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null for a damaged record. */
+type FirstStart = { environment_name: string; timestamp: number; created: number | null };
+
+export type Presence = {
+  /** Where it runs, with the latest snapshot there. */
+  running: Place[];
+  /** Where it ran and runs no more, with the snapshot that showed its exit. */
+  exited: Place[];
+  /** Oldest first. */
+  moves: Move[];
+  firstStarts: FirstStart[];
+};
+
+type PresenceRow = {
+  environment_id: number;
+  environment_name: string;
+  snapshot_count: number;
+  annotation: string;
+  snapshot_index: number;
+  is_running: 0 | 1;
+  timestamp: number;
+  created: number | null;
+};
+
+/** A record of a trail started or stopped running, while it was the provenance of what ran. */
+export type TrailMoveRow = {
+  trail_id: number;
+  artifact_id: string;
+  filename: string;
+  fingerprint: string;
+  reference_name: string | null;
+  git_commit_info_json: string | null;
+  repo_info_json: string | null;
+  annotation: string;
+  was: number;
+  now: number;
+  snapshot_index: number;
+  timestamp: number;
+  environment_id: string;
+  environment_name: string;
+};
+
+export function presenceStore(db: Db) {
+  const ofArtifact = db.prepare<[number, string], PresenceRow>(
+    `SELECT x.environment_id, n.name AS environment_name, n.snapshot_count, x.annotation, x.first_index AS snapshot_index, x.last_index = ${OPEN} AS is_running,
+            s.timestamp, CASE WHEN json_valid(x.instances_json) THEN x.instances_json ->> '$.created[0]' END AS created
+     FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
+     CROSS JOIN environments n ON n.id = x.environment_id
+     WHERE x.organization_id = ? AND x.fingerprint = ? AND (${MOVES} OR x.last_index = ${OPEN})
+     ORDER BY x.environment_id, x.first_index, x.id`,
+  );
+  // The facts decide whose provenance it was; a damaged record was nobody's.
+  const ofTrails = db.prepare<[string], TrailMoveRow>(
+    `SELECT r.trail_id, r.public_id AS artifact_id, r.filename, r.fingerprint, r.reference_name, r.git_commit_info_json, r.repo_info_json,
+            x.annotation, x.was, x.now, x.first_index AS snapshot_index, s.timestamp, n.public_id AS environment_id, n.name AS environment_name
+     FROM json_each(?) t CROSS JOIN artifacts r ON r.trail_id = t.value
+     CROSS JOIN snapshot_artifacts x ON x.organization_id = r.organization_id AND x.fingerprint = r.fingerprint AND ${MOVES}
+     CROSS JOIN evaluations e ON e.id = x.evaluation_id
+     CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
+     CROSS JOIN environments n ON n.id = x.environment_id
+     WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(e.facts_json) THEN e.facts_json ELSE '{}' END, '$.flows') f
+                   WHERE CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END = r.id)
+     ORDER BY s.timestamp, x.id`,
+  );
+
+  return {
+    /** Where a fingerprint runs and ran in an organization; environments in the order in which they were made. */
+    ofArtifact(organizationId: number, fingerprint: string): Presence {
+      const environments = Map.groupBy(ofArtifact.all(organizationId, fingerprint), ({ environment_id }) => environment_id);
+      const presence: Presence = { running: [], exited: [], moves: [], firstStarts: [] };
+      for (const rows of environments.values()) tell(presence, rows);
+      presence.moves.sort((a, b) => a.timestamp - b.timestamp);
+      return presence;
+    },
+    /** What the artifacts of these trails did, by trail, oldest first. */
+    ofTrails: (trailIds: readonly number[]): Map<number, TrailMoveRow[]> =>
+      Map.groupBy(ofTrails.all(JSON.stringify(trailIds)), ({ trail_id }) => trail_id),
+  };
+}
+
+/** Adds what the rows of one environment tell, in the order of its snapshots. */
+function tell({ running, exited, moves, firstStarts }: Presence, rows: readonly PresenceRow[]): void {
+  const [row] = rows;
+  if (!row) return;
+  const { environment_name, snapshot_count } = row;
+  const first = rows.find(hasStarted);
+  if (first) firstStarts.push({ environment_name, timestamp: first.timestamp, created: first.created });
+  const left = rows.findLast(({ annotation }) => annotation === "exited");
+  if (rows.some(({ is_running }) => is_running === 1)) running.push({ environment_name, snapshot_index: snapshot_count });
+  else if (left) exited.push({ environment_name, snapshot_index: left.snapshot_index });
+
+  const told = new Set<string>();
+  for (const entry of rows) {
+    const { snapshot_index, timestamp } = entry;
+    const started = hasStarted(entry);
+    // One fingerprint under two names starts once.
+    const key = `${started} ${snapshot_index}`;
+    if ((!started && entry.annotation !== "exited") || told.has(key)) continue;
+    told.add(key);
+    moves.push({ environment_name, snapshot_index, timestamp, started });
+  }
+}
+
+const hasStarted = ({ annotation }: PresenceRow): boolean => annotation.startsWith("started");

@@ -1,0 +1,33 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { csvLine } from "../../src/domain/csv.ts";
+
+const test = suite("domain/csv");
+
+test("a line ends with CRLF, and null is an empty cell", () => {
+  assert.is(csvLine(["a", null, "b", ""]), "a,,b,\r\n");
+  assert.is(csvLine([]), "\r\n");
+});
+
+for (const [text, written] of [
+  ["plain", "plain"],
+  [" spaces stay ", " spaces stay "],
+  ["a,b", '"a,b"'],
+  ['say "yes"', '"say ""yes"""'],
+  ["two\nlines", '"two\nlines"'],
+  ["two\r\nlines", '"two\r\nlines"'],
+  ["=1+1", "'=1+1"],
+  ["+1", "'+1"],
+  ["-1", "'-1"],
+  ["@SUM(A1)", "'@SUM(A1)"],
+  ["\t=1", "'\t=1"],
+  ["\r=1", "\"'\r=1\""],
+  ['=HYPERLINK("http://x","y")', '"\'=HYPERLINK(""http://x"",""y"")"'],
+  ["a=1", "a=1"],
+  ["'quoted", "'quoted"],
+] as const)
+  test(`${JSON.stringify(text)} is written ${JSON.stringify(written)}`, () => assert.is(csvLine([text]), `${written}\r\n`));
+
+test("numbers are no formulas", () => assert.is(csvLine([-1.5, 0, 1_700_000_000.25]), "-1.5,0,1700000000.25\r\n"));
+
+test.run();

@@ -1,0 +1,99 @@
+/** Files that are made while they are sent. */
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import Koa from "koa";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Stream } from "../../src/http/operation.ts";
+import { sendStream } from "../../src/http/reply.ts";
+
+const test = suite("http/stream");
+let server: Server;
+let url: string;
+/** What the next request is answered with. */
+let reply: Stream;
+const failures: string[] = [];
+
+test.before(async () => {
+  const app = new Koa();
+  app.on("error", (error: Error) => failures.push(error.message));
+  app.use((ctx) => sendStream(ctx, reply));
+  server = createServer(app.callback());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+});
+test.after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+const file = (open: () => Readable, filename = "log.csv"): Stream => ({ contentType: "text/csv; charset=utf-8", filename, open });
+
+test("it is an attachment in chunks, with its own type and without a size", async () => {
+  reply = file(() => Readable.from(["a,b\r\n", "é,ü\r\n"]));
+  const answer = await fetch(url);
+  assert.is(answer.status, 200);
+  assert.is(await answer.text(), "a,b\r\né,ü\r\n");
+  const header = (name: string) => answer.headers.get(name);
+  assert.equal(
+    ["Content-Type", "Content-Disposition", "X-Content-Type-Options", "Cache-Control", "Content-Length", "Transfer-Encoding", "Accept-Ranges"].map(header),
+    ["text/csv; charset=utf-8", 'attachment; filename="log.csv"', "nosniff", "private, no-cache", null, "chunked", null],
+  );
+});
+
+test("a range is answered with everything", async () => {
+  reply = file(() => Readable.from(["0123456789"]));
+  const answer = await fetch(url, { headers: { Range: "bytes=2-3" } });
+  assert.equal([answer.status, await answer.text()], [200, "0123456789"]);
+});
+
+test("an empty file is one", async () => {
+  reply = file(() => Readable.from([]));
+  const answer = await fetch(url);
+  assert.equal([answer.status, await answer.text()], [200, ""]);
+});
+
+test("HEAD has the same headers and opens nothing", async () => {
+  let opened = 0;
+  reply = file(() => {
+    opened += 1;
+    return Readable.from(["x"]);
+  }, "größe.csv");
+  const answer = await fetch(url, { method: "HEAD" });
+  assert.equal([answer.status, await answer.text(), opened], [200, "", 0]);
+  assert.is(answer.headers.get("Content-Type"), "text/csv; charset=utf-8");
+  assert.is(answer.headers.get("Content-Disposition"), "attachment; filename=\"gr__e.csv\"; filename*=UTF-8''gr%C3%B6%C3%9Fe.csv");
+});
+
+test("a stream that fails cuts the connection: nobody takes a part for the whole", async () => {
+  async function* failing() {
+    yield "first line\r\n";
+    throw new Error("the disk is gone");
+  }
+  reply = file(() => Readable.from(failing()));
+  const broken = await fetch(url).then((answer) => answer.text()).catch((error: Error) => error);
+  assert.instance(broken, Error);
+  assert.ok(failures.includes("the disk is gone"));
+});
+
+test("a client that leaves ends the reading", async () => {
+  let ended: () => void = () => undefined;
+  const over = new Promise<void>((resolve) => (ended = resolve));
+  async function* endless() {
+    try {
+      for (;;) yield "x".repeat(65_536);
+    } finally {
+      ended();
+    }
+  }
+  reply = file(() => Readable.from(endless()));
+  const leaving = new AbortController();
+  const answer = await fetch(url, { signal: leaving.signal });
+  await answer.body?.getReader().read();
+  leaving.abort();
+  await over;
+});
+
+test.run();
