@@ -39,27 +39,40 @@ const REQUEST = "GET /ready HTTP/1.1\r\nHost: bench\r\n\r\n";
 
 function probe(url: string): void {
   const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
   let times: number[] = [];
   let probing = false;
-  let began = 0;
-  const ask = (): void => {
-    began = performance.now();
-    socket.write(REQUEST);
-  };
-  socket.on("data", (chunk) => {
-    // The answer is small and comes in one piece.
-    if (!chunk.toString("latin1").endsWith("OK")) throw new Error(`/ready answered ${chunk.toString("latin1")}`);
-    times.push(performance.now() - began);
-    if (probing) setTimeout(ask, 1);
-    else parentPort?.postMessage(times);
-  });
+  function begin(): void {
+    // A new connection each time: the server closes those that are idle for seconds.
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    let began = 0;
+    const ask = (): void => {
+      began = performance.now();
+      socket.write(REQUEST);
+    };
+    socket.on("connect", () => {
+      parentPort?.postMessage([]);
+      ask();
+    });
+    socket.on("data", (chunk) => {
+      // The answer is small and comes in one piece.
+      if (!chunk.toString("latin1").endsWith("OK")) throw new Error(`/ready answered ${chunk.toString("latin1")}`);
+      times.push(performance.now() - began);
+      if (probing) {
+        setTimeout(ask, 1);
+        return;
+      }
+      socket.destroy();
+      parentPort?.postMessage(times);
+    });
+    socket.on("end", () => {
+      throw new Error("the connection of the probe was closed");
+    });
+  }
   parentPort?.on("message", (order: string) => {
     probing = order === "start";
     if (!probing) return;
     times = [];
-    ask();
-    parentPort?.postMessage([]);
+    begin();
   });
 }
 

@@ -43,7 +43,7 @@ const median = (values: readonly number[]): number => quantile(sort(values), 0.5
 function createAsk(url: string): Ask {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let count = 0;
-  return (method, path, body = null, expect = 200) => {
+  return function ask(method, path, body = null, expect = 200) {
     const bytes = body === null ? null : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
     const id = `bench-${(count += 1)}`;
     const headers = {
@@ -63,7 +63,8 @@ function createAsk(url: string): Ask {
           resolve({ id, ms: took, bytes: answer.length, headers: response.headers });
         });
       });
-      sent.on("error", reject);
+      // A connection that was idle for seconds may be closed by the server just when it is used again.
+      sent.on("error", (error: NodeJS.ErrnoException) => (sent.reusedSocket && error.code === "ECONNRESET" ? resolve(ask(method, path, body, expect)) : reject(error)));
       sent.end(bytes);
     });
   };
