@@ -27,6 +27,7 @@ const UNCHANGED_ROWS = 1_440;
 const ENVIRONMENTS = 500;
 const SNAPSHOTS = 10_000;
 const READS = 50;
+/** Its body is above the default limit. */
 const LARGE = { artifacts: 10_000, replicas: 10 };
 
 type Answer = { id: string; ms: number; bytes: number; headers: Record<string, string | string[] | undefined> };
@@ -87,8 +88,12 @@ function createTimed(log: string): Bench["timed"] {
   };
 }
 
+/** What runs in every cluster. */
+const plain = clusterReport(0, SERVICES);
+
 const environmentPath = (name: string): string => `/environments/${ORG}/${name}`;
 const reportPath = (name: string): string => `${environmentPath(name)}/report/K8S`;
+const latestPath = `/snapshots/${ORG}/cluster-0/-1`;
 const createEnvironment = ({ ask }: Bench, name: string, policies: readonly string[]): Promise<Answer> =>
   ask("PUT", `/environments/${ORG}`, { name, type: "K8S", description: "A cluster", policies }, 201);
 
@@ -98,10 +103,11 @@ function time(title: string, { server, client, least, most, count }: Times, targ
   figure(title, ms(server), detail, { text: `<= ${target} ms`, good: server <= target });
 }
 
-async function repeat(times: number, work: (n: number) => Promise<Answer>): Promise<Answer[]> {
-  const answers: Answer[] = [];
-  for (let n = 0; n < times; n += 1) answers.push(await work(n));
-  return answers;
+/** One after the other. */
+async function repeat<T>(times: number, work: (n: number) => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  for (let n = 0; n < times; n += 1) results.push(await work(n));
+  return results;
 }
 
 /** The longest hold of each run: the median of them counts, because a noisy machine makes one of them long. */
@@ -120,11 +126,8 @@ async function settled({ db }: Bench): Promise<void> {
 }
 
 async function reports(bench: Bench): Promise<void> {
-  const { ask, timed, probe } = bench;
-  const plain = clusterReport(0, SERVICES);
-  const clusters = Array.from({ length: CLUSTERS }, (_, n) => n);
-  for (const n of clusters) await createEnvironment(bench, `cluster-${n}`, POLICIES);
-  for (const n of clusters) await createEnvironment(bench, `probed-${n}`, POLICIES);
+  const { ask, timed } = bench;
+  await repeat(CLUSTERS, (n) => createEnvironment(bench, `cluster-${n}`, POLICIES));
   console.log(`\nReports of ${SERVICES} artifacts with provenance under ${POLICIES.length} policies, ${kilobytes(plain.length)} each; server time`);
 
   const first = await timed(await repeat(CLUSTERS, (n) => ask("PUT", reportPath(`cluster-${n}`), plain, 201)));
@@ -133,7 +136,7 @@ async function reports(bench: Bench): Promise<void> {
   time("unchanged report", await timed(await repeat(UNCHANGED, () => ask("PUT", reportPath("cluster-0"), plain))), 25);
 
   const before = storage(bench);
-  // In the order of the services one after the other gets its second release, then the first one again.
+  // One service after the other gets its second release, and in the next round its first one again.
   const released = new Set<number>();
   const changed = await repeat(CHANGED, (n) => {
     const service = n % RELEASED_TWICE;
@@ -143,37 +146,36 @@ async function reports(bench: Bench): Promise<void> {
   time("one artifact changed", await timed(changed), 60);
   const after = storage(bench);
 
+  const bytes = (after.bytes - before.bytes) / CHANGED;
+  figure("growth of the database per changed snapshot", kilobytes(bytes), "bytes by table and index: " + [...after.tables]
+    .map(([name, size]) => [name, (size - (before.tables.get(name) ?? 0)) / CHANGED] as const)
+    .filter(([, size]) => Math.abs(size) >= 20).sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name, size]) => `${name} ${Math.round(size)}`).join(", "));
+}
+
+/** Probes for as long as each of these takes: receiving the body, reading and checking it are in the figures too. */
+async function waits(bench: Bench): Promise<void> {
+  const { ask, timed, probe } = bench;
+  await repeat(CLUSTERS, (n) => createEnvironment(bench, `probed-${n}`, POLICIES));
   console.log("\nHow long the event loop was held: the longest wait for /ready in a run, the median of the runs");
-  hold("nothing", await runs(CLUSTERS, () => probe.during(() => sleep(500))), null);
-  hold("unchanged report", await runs(CLUSTERS, () => probe.during(() => ask("PUT", reportPath("cluster-1"), plain))), null);
-  hold("first report", await runs(CLUSTERS, (n) => probe.during(() => ask("PUT", reportPath(`probed-${n}`), plain, 201))), 20);
+  hold("nothing", await repeat(CLUSTERS, () => probe.during(() => sleep(500))), null);
+  hold("unchanged report", await repeat(CLUSTERS, () => probe.during(() => ask("PUT", reportPath("cluster-1"), plain))), null);
+  hold("reading the latest snapshot", await repeat(CLUSTERS, () => probe.during(() => ask("GET", latestPath))), null);
+  hold("first report", await repeat(CLUSTERS, (n) => probe.during(() => ask("PUT", reportPath(`probed-${n}`), plain, 201))), 20);
   const policy = { policy_names: [POLICIES[2]] };
   const attached: Answer[] = [];
-  const attaching = await runs(CLUSTERS, async (n) => {
+  const attaching = await repeat(CLUSTERS, async (n) => {
     await ask("DELETE", `${environmentPath(`probed-${n}`)}/policies`, policy);
     return probe.during(async () => attached.push(await ask("POST", `${environmentPath(`probed-${n}`)}/policies`, policy)));
   });
   hold("attaching a policy", attaching, 20, `; answered after ${ms((await timed(attached)).server)}`);
   let took = 0;
-  const versions = await runs(4, (n) => probe.during(async () => {
+  const versions = await repeat(6, (n) => probe.during(async () => {
     const began = performance.now();
     await drive({ url: bench.server.url, connections: 1, expect: 200, next: (m) => (m === 0 ? policyVersion(POLICIES[2], n % 2 === 0) : null) });
     await settled(bench);
     took = performance.now() - began;
   }));
-  hold("new policy version that flips all verdicts", versions, 20, `; ${2 * CLUSTERS} environments evaluated again in ${ms(took)}`);
-
-  const bytes = (after.bytes - before.bytes) / CHANGED;
-  console.log("\nStorage");
-  figure("growth of the database per changed snapshot", kilobytes(bytes), [...after.tables]
-    .map(([name, size]) => [name, (size - (before.tables.get(name) ?? 0)) / CHANGED] as const)
-    .filter(([, size]) => Math.abs(size) >= 20).sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name, size]) => `${name} ${Math.round(size)}`).join(", "));
-}
-
-async function runs<T>(times: number, work: (n: number) => Promise<T>): Promise<T[]> {
-  const results: T[] = [];
-  for (let n = 0; n < times; n += 1) results.push(await work(n));
-  return results;
+  hold("new policy version that flips all verdicts", versions, 20, `; ${2 * CLUSTERS} environments evaluated again in ${ms(took)}, the last time`);
 }
 
 /** Bytes that the database uses, pages on its free list left out; also by table and index. */
@@ -205,9 +207,9 @@ async function reporters(bench: Bench): Promise<void> {
   const cpu = cpuSeconds(server.pid);
   const answers = await repeat(UNCHANGED_ROWS, (n) => ask("PUT", reportPath(`namespace-${n % REPORTERS}`), bodies[n % REPORTERS] as Buffer));
   const used = cpuSeconds(server.pid);
-  const grown = [...rowCounts(bench)].filter(([name, count]) => count !== rows.get(name)).map(([name, count]) => `${name} +${count - (rows.get(name) ?? 0)}`);
-  const added = [...rowCounts(bench)].reduce((sum, [name, count]) => sum + count - (rows.get(name) ?? 0), 0);
-  figure(`rows added by ${UNCHANGED_ROWS} unchanged reports`, String(added), grown.join(", "), { text: "0", good: grown.length === 0 });
+  const grown = [...rowCounts(bench)].map(([name, count]) => ({ name, added: count - (rows.get(name) ?? 0) })).filter(({ added }) => added !== 0);
+  figure(`rows added by ${UNCHANGED_ROWS} unchanged reports`, String(grown.reduce((sum, { added }) => sum + added, 0)),
+    grown.map(({ name, added }) => `${name} ${added}`).join(", "), { text: "0", good: grown.length === 0 });
 
   const seconds = (used.all - cpu.all) / UNCHANGED_ROWS;
   const share = (seconds * REPORTERS) / 60;
@@ -226,7 +228,7 @@ async function reads(bench: Bench): Promise<void> {
     time(title, times, target, `; the answer has ${kilobytes(times.bytes)}`);
   };
   console.log("\nReads; server time");
-  await read(`latest snapshot of ${SERVICES} artifacts`, `/snapshots/${ORG}/cluster-0/-1`, 30);
+  await read(`latest snapshot of ${SERVICES} artifacts`, latestPath, 30);
   await read(`list of ${ENVIRONMENTS} environments`, `/environments/${ORG}`, 10);
 
   await createEnvironment(bench, "restless", POLICIES);
@@ -274,6 +276,7 @@ export async function measureRuntime(root: string): Promise<void> {
   const db = new Database(join(data, "assay.db"), { readonly: true });
   const bench: Bench = { server, probe, db, ask: createAsk(server.url), timed: createTimed(log) };
   await reports(bench);
+  await waits(bench);
   await reporters(bench);
   await reads(bench);
   await large(bench);
