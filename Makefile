@@ -30,7 +30,7 @@ golden: | $(INSTALLED) ## rewrite the golden files of test/rules from the code
 bench: dist/assay ## measure the executable
 	$(NODE) test/bench/main.ts
 
-crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost
+crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost and every snapshot is whole
 	$(NODE) test/crash/main.ts
 
 smoke: dist/assay ## try the executable alone, and build it again from a clone to compare the bytes

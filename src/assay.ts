@@ -34,7 +34,10 @@ import type { Runner, Timer } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger } from "./log.ts";
 import type { Db, Sources } from "./store/database.ts";
+import type { KeyHolder } from "./store/api-keys.ts";
 import type { Store } from "./store/index.ts";
+import { createUnchanged } from "./store/unchanged.ts";
+import type { Unchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
 import { createPool } from "./workers/pool.ts";
@@ -94,13 +97,14 @@ export type Parts = {
 export function createApp(parts: Parts): Koa {
   const { store, writer, sources, logger } = parts;
   const urls = urlsFor(parts.baseUrl);
+  const unchanged = createUnchanged(parts.db);
   let document: unknown = null;
   const openApi = (): unknown => (document ??= apiDocument(parts.baseUrl));
   const house: House<Context, OrgMembership> = {
     operations,
     limits: parts.limits,
-    authenticate: (digest) => callerOf(store, digest),
-    membership: (caller, name) => membershipOf(store, caller, name),
+    ...whoIsWho(store, unchanged),
+    answers: unchanged,
     context: contextFactory({ store, urls, openApi, evidence: parts.evidence, recorder: parts.recorder, jobs: parts.runner, now: sources.now }),
     write: (work) => writer.run(work),
     audit: (context) => store.audit.append(context.auditEntry()),
@@ -144,9 +148,33 @@ const DESCRIPTION =
   "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it. " +
   "Send an API key as bearer token, or as user name of HTTP basic authentication.";
 
-function callerOf(store: Store, digest: Buffer): Caller | null {
-  const holder = store.apiKeys.authenticate(digest);
-  if (!holder) return null;
+/** Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is asked every time. */
+function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMembership>, "authenticate" | "membership"> {
+  let state = 0;
+  function kept<T>(key: string, read: () => T): T {
+    const known = unchanged.get(key) as T | undefined;
+    if (known !== undefined) return known;
+    const value = read();
+    unchanged.keep(key, value, PERSON_CHARACTERS, state);
+    return value;
+  }
+  return {
+    authenticate(digest) {
+      state = unchanged.refresh();
+      const known = kept(`key ${digest}`, () => {
+        const holder = store.apiKeys.holder(Buffer.from(digest, "hex"));
+        return holder && { holder, caller: callerOf(holder) };
+      });
+      return known && store.apiKeys.use(known.holder) ? known.caller : null;
+    },
+    // Right after authenticate, in the same turn.
+    membership: (caller, name) => kept(`member ${caller.kind} ${caller.id} ${name}`, () => membershipOf(store, caller, name)),
+  };
+}
+
+const PERSON_CHARACTERS = 500;
+
+function callerOf(holder: KeyHolder): Caller {
   const isUser = holder.user_id !== null;
   return {
     kind: isUser ? "user" : "service_account",

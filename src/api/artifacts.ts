@@ -209,6 +209,7 @@ export const getArtifactByFingerprint = operation({
   description: "The newest record in the flow. `trail` and `attestation_id` choose among several: the trail it was reported to, an attestation that belongs to it.",
   permission: "artifact:read",
   audit: null,
+  repeatable: true,
   params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
   query: Closed({ trail: TrailFilter, attestation_id: Type.Optional(Matching(PUBLIC_ID, { description: "Id of an attestation of the artifact" })) }),
   body: NO_BODY,

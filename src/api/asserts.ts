@@ -136,6 +136,7 @@ export const assertArtifact = operation({
     "By the templates of its flows, by the policies of an environment, or by policies that you name. In an environment what its allowlist names is compliant, reported or not, and without policies the flows decide. `compliant` is the verdict, the rest says why. `flow_name` narrows every scope to one flow.",
   permission: "artifact:read",
   audit: null,
+  repeatable: true,
   params: Closed({ org: Type.String(), fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }) }),
   query: Closed({
     flow_name: Type.Optional(Type.String()),

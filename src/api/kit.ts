@@ -38,13 +38,13 @@ export type Context = {
 export type Recorder = {
   /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
   takes(weight: number): boolean;
-  /** Records a report. @returns the index of the snapshot, null when none was made. Rejects with AppError not_found when the environment was archived meanwhile. */
-  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<number | null>;
+  /** Records a report. @returns the index of the snapshot, null when none was made; null instead of all that when the environment was archived meanwhile. */
+  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<{ index: number | null } | null>;
 };
 
 export type Jobs = {
-  /** Resolves when the job is done. */
-  settled(id: number): Promise<void>;
+  /** Resolves when the job is done, and after `patience` seconds in any case. */
+  settled(id: number, patience: number): Promise<void>;
 };
 
 export type AssayOperation = AnyOperation<Context>;

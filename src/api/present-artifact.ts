@@ -185,13 +185,14 @@ export function presentArtifact(context: Context, row: PlacedArtifactRow): Stati
   };
 }
 
-/** Seconds until the first start in each environment (semantics 6.10); they may be negative. */
+/** Seconds until the first start in each environment (semantics 6.10); they may be negative. What is not known is left out. */
 function leadTimes(row: PlacedArtifactRow, { firstStarts }: Presence) {
   // 0: the report did not tell the time of the commit.
   const committed = fromJson<GitCommitInfoValue>(row.git_commit_info_json)?.timestamp || null;
   return {
-    commit_lead_times:
-      committed === null ? {} : Object.fromEntries(firstStarts.map(({ environment_name, timestamp, created }) => [environment_name, (created ?? timestamp) - committed])),
+    commit_lead_times: Object.fromEntries(
+      firstStarts.flatMap(({ environment_name, created }) => (committed === null || created === null ? [] : [[environment_name, created - committed]])),
+    ) as Record<string, number>,
     build_lead_times: Object.fromEntries(firstStarts.map(({ environment_name, timestamp }) => [environment_name, timestamp - row.created_at])),
   };
 }

@@ -11,6 +11,9 @@ import type { Context } from "./kit.ts";
 /** A report on its way: `survey` is what it takes, null where the look at its digest was enough; `done` when it is recorded already. */
 export type PreparedReport = { artifacts: readonly ReportedArtifact[]; digest: string; survey: Survey | null; done: { index: number | null } | null };
 
+/** Seconds that an answer waits for the evaluation of a large environment; it goes on after that. */
+const PATIENCE = 60;
+
 /** Above this many artifacts even the look at what there is to do is left to the thread. */
 const MOST_TO_SURVEY = 2_000;
 
@@ -34,8 +37,8 @@ export async function prepareReport(context: Context, name: string, type: Physic
   if (store.recording.isUnchanged(environment, digest)) return prepared;
   const survey = artifacts.length > MOST_TO_SURVEY && recorder.takes(artifacts.length) ? null : store.recording.survey(environment, "report", artifacts);
   if (survey && !recorder.takes(survey.weight)) return { ...prepared, survey };
-  const index = await recorder.report({ environmentId: environment.id, artifacts, actor: actorOf(context), entry: context.auditEntry() });
-  return { ...prepared, done: { index } };
+  const done = await recorder.report({ environmentId: environment.id, artifacts, actor: actorOf(context), entry: context.auditEntry() });
+  return { ...prepared, done };
 }
 
 /** Inside the write. @returns 201 when the report made a snapshot, 200 when nothing changed; `last_reported_at` moves in both cases. */
@@ -76,5 +79,5 @@ function reevaluate(context: Context, environmentId: number, cause: Exclude<Caus
     return;
   }
   const job = store.reevaluation.ask(environment, cause, actor);
-  pending.push(() => jobs.settled(job));
+  pending.push(() => jobs.settled(job, PATIENCE));
 }

@@ -1,6 +1,7 @@
 /** The commands of the program, in the order of its help. */
 import { apply } from "./apply.ts";
 import { dev } from "./dev.ts";
+import { explain } from "./explain.ts";
 import type { Command } from "./frame.ts";
 import { init } from "./init.ts";
 import { keyCreate, keyList, keyRevoke } from "./key.ts";
@@ -8,4 +9,4 @@ import { openapi } from "./openapi.ts";
 import { serve } from "./serve.ts";
 import { version } from "./version.ts";
 
-export const COMMANDS: readonly Command[] = [serve, dev, init, apply, keyCreate, keyList, keyRevoke, openapi, version];
+export const COMMANDS: readonly Command[] = [serve, dev, init, apply, keyCreate, keyList, keyRevoke, explain, openapi, version];

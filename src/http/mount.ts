@@ -17,7 +17,7 @@ import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
-import { sendDownload, sendError, sendJson, sendStream } from "./reply.ts";
+import { sendDownload, sendError, sendJson, sendStream, sendText } from "./reply.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { textProblem, validate } from "./validate.ts";
 
@@ -52,8 +52,8 @@ export type RequestFacts<M extends Membership = Membership> = {
 export type House<Context, M extends Membership = Membership> = {
   operations: readonly AnyOperation<Context>[];
   limits: BodyLimits;
-  /** The caller that holds the key with this SHA-256 (32 bytes); null when unknown, expired or revoked. */
-  authenticate(keyDigest: Buffer): Caller | null;
+  /** The caller that holds the key with this SHA-256 (hex); null when unknown, expired or revoked. */
+  authenticate(keyDigest: string): Caller | null;
   /** What a caller is in an organization; null when there is no such organization. */
   membership(caller: Caller, organization: string): M | null;
   context(facts: RequestFacts<M>): Context;
@@ -63,6 +63,8 @@ export type House<Context, M extends Membership = Membership> = {
   audit(context: Context): void;
   /** Waits, after the commit, for what a handler left to others and the answer should see done. */
   settle(context: Context): Promise<void>;
+  /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
+  answers: { refresh(): number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
   evidence: EvidenceStage;
   newId(): string;
   logRequest(line: RequestEntry, error: unknown): void;
@@ -192,13 +194,17 @@ async function serve<Context, M extends Membership>(
   operation: AnyOperation<Context>,
   ctx: Koa.Context & { params: Record<string, string> },
 ): Promise<void> {
-  const state = ctx.state["assay"] as State;
-  state.operationId = operation.id;
+  const seen = ctx.state["assay"] as State;
+  seen.operationId = operation.id;
   const organization = ctx.params["org"] ?? null;
-  state.organization = organization;
+  seen.organization = organization;
   const facts = authorize(house, operation, ctx, organization);
-  state.facts = facts;
+  seen.facts = facts;
   if (operation.status === "removed") throw gone();
+  const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
+  // What was found when authorizing is of this turn.
+  const answer = repeated && (house.answers.get(repeated) as string | undefined);
+  if (answer) return sendText(ctx, 200, answer);
 
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
@@ -212,6 +218,7 @@ async function serve<Context, M extends Membership>(
       await house.evidence.publish([staged]);
       published = true;
     }
+    const state = repeated ? house.answers.refresh() : 0;
     const reply: Reply =
       operation.method === "GET"
         ? operation.handle(context, input, prepared)
@@ -222,6 +229,7 @@ async function serve<Context, M extends Membership>(
           });
     if (operation.method !== "GET") await house.settle(context);
     await send(house, operation, ctx, reply);
+    if (repeated && ctx.status === 200) house.answers.keep(repeated, ctx.body, (ctx.body as string).length + repeated.length, state);
   } finally {
     if (staged && !published) await house.evidence.discard([staged]);
   }
@@ -244,7 +252,7 @@ function authorize<Context, M extends Membership>(
   };
   if (operation.permission === "public") return facts;
   const key = credentialOf(ctx.req.headers.authorization);
-  const caller = key === null ? null : house.authenticate(hash("sha256", key, "buffer"));
+  const caller = key === null ? null : house.authenticate(hash("sha256", key));
   if (!caller) throw unauthenticated();
   facts.caller = caller;
   if (!isOrgPermission(operation.permission)) return facts;

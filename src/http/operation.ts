@@ -119,6 +119,8 @@ export type Operation<
   /** Answers beside those that follow from permission and body. */
   responses: Record<number, ResponseShape>;
   example: Example;
+  /** A GET whose answer follows from path, query and database alone: not from the clock, and not from who asks. It may be sent again as long as nothing is written. */
+  repeatable?: true;
   /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
   /** Synchronous. For every method but GET it runs inside the group-commit writer, in a savepoint of its own. */

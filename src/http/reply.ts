@@ -25,11 +25,14 @@ export const STATUS: Record<ErrorCode, number> = {
 const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Writes a JSON body. */
-export function sendJson(ctx: Koa.Context, status: number, body: unknown): void {
+export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void => sendText(ctx, status, JSON.stringify(body));
+
+/** Writes a JSON body that is text already. */
+export function sendText(ctx: Koa.Context, status: number, text: string): void {
   ctx.status = status;
   // Set on the raw response: Koa's own setter parses the type anew on every reply.
   ctx.res.setHeader("Content-Type", JSON_TYPE);
-  ctx.body = JSON.stringify(body);
+  ctx.body = text;
 }
 
 /**

@@ -4,13 +4,15 @@
  */
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { notFound, unavailable } from "../errors.ts";
+import { unavailable } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/recording.ts";
 import type { ReevaluatePayload } from "../store/reevaluation.ts";
+import { isStorageFailure } from "../store/writer.ts";
 import type { Writer } from "../store/writer.ts";
+import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { RecordingOrder, RecordingResult } from "../workers/recording-worker.ts";
 
@@ -22,6 +24,10 @@ const MOST_WAITING = 16;
 
 /** Milliseconds for a task, its waiting for others included: a hundred thousand artifacts take a fraction of it. */
 const DEADLINE = 300_000;
+
+/** The thread ended or took too long, or its database could not be written: trouble of the machine, not of the report. */
+const isTrouble = (error: unknown): boolean =>
+  error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError || (error instanceof TaskError && isStorageFailure(error));
 
 export type RecordingPool = Pool<RecordingOrder, RecordingResult>;
 export type Recorder = ReturnType<typeof createRecorder>;
@@ -55,13 +61,19 @@ export function createRecorder({ store, writer, now, pool }: { store: Store; wri
     /** Whether so many artifacts to evaluate or write are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,
 
-    /** Records a report. @returns the index of the snapshot, null when none was made. @throws AppError not_found, unavailable. */
-    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<number | null> {
+    /**
+     * Records a report. @returns the index of the snapshot, null in it when none was made; null instead when the environment
+     * was archived before the report could be written. @throws AppError unavailable when the thread cannot do it now.
+     */
+    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<{ index: number | null } | null> {
       if (!pool) throw new Error("there is no thread that records");
       if (waiting >= MOST_WAITING) throw unavailable("The server has too many large reports to record. Please try again", 5);
-      const { planned, index } = await inTurn(() => record(pool, { ...task, cause: "report" }));
-      if (!planned) throw notFound("The environment was archived while the report was recorded");
-      return index;
+      try {
+        const { planned, index } = await inTurn(() => record(pool, { ...task, cause: "report" }));
+        return planned ? { index } : null;
+      } catch (error) {
+        throw isTrouble(error) ? unavailable("The report could not be stored. Nothing was changed. Please try again", 5, error) : error;
+      }
     },
 
     /**

@@ -36,10 +36,11 @@ export type Runner = {
   /** Looks for jobs that are due. To be called at the start and after commits that added some; never throws. */
   wake(): void;
   /**
-   * Resolves when that job is done, at once when it is gone already. To be called after the commit that added it. A job that
-   * fails is tried for ever, so callers put a limit on their waiting. @throws AppError unavailable when the runner is closed before.
+   * Resolves when that job is done, at once when it is gone already, and after `patience` seconds in any case: a job that
+   * fails is tried for ever. To be called after the commit that added it. @throws AppError unavailable when the runner is
+   * closed before.
    */
-  settled(id: number): Promise<void>;
+  settled(id: number, patience?: number): Promise<void>;
   /** Wakes, and resolves when no job runs and none is due. */
   drained(): Promise<void>;
   /** Takes no more jobs, and resolves when those that run have ended. */
@@ -189,11 +190,16 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
 
   return {
     wake,
-    settled(id) {
+    settled(id, patience) {
       return new Promise((resolve, reject) => {
-        if (!jobs.get(id)) resolve();
-        else if (closed) reject(stopping());
-        else waiting.set(id, [...(waiting.get(id) ?? []), { resolve, reject }]);
+        if (!jobs.get(id)) return resolve();
+        if (closed) return reject(stopping());
+        const cancelWaiting = patience === undefined ? () => undefined : timer(patience, resolve);
+        const waiter: Waiter = {
+          resolve: () => (cancelWaiting(), resolve()),
+          reject: (error) => (cancelWaiting(), reject(error)),
+        };
+        waiting.set(id, [...(waiting.get(id) ?? []), waiter]);
       });
     },
     drained() {

@@ -64,13 +64,14 @@ export function apiKeyStore(db: Db, { now, newId }: Sources) {
     (key.expires_at === 0 || key.expires_at > at) && (key.grace_period_expires_at === null || key.grace_period_expires_at > at);
 
   return {
-    /** Who holds the key with this SHA-256; null when it is unknown, revoked or expired. Notes the use. */
-    authenticate(digest: Buffer): KeyHolder | null {
-      const holder = byDigest.get(digest);
+    /** Who holds the key with this SHA-256, alive or not any more; null when it is unknown or revoked. */
+    holder: (digest: Buffer): KeyHolder | null => byDigest.get(digest) ?? null,
+    /** Notes a use of the key. @returns false when its time is over: then it is none. */
+    use(holder: KeyHolder): boolean {
       const at = now();
-      if (!holder || !alive(holder, at)) return null;
+      if (!alive(holder, at)) return false;
       used.set(holder.key_id, at);
-      return holder;
+      return true;
     },
     /** Stores a new key. `expiresAt` in epoch seconds, 0 for never. The key must not be known yet. @returns its public id. */
     create(owner: KeyOwner, fields: { digest: Buffer; description: string; expiresAt: number }): string {

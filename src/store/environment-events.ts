@@ -42,6 +42,9 @@ type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_i
 type Environment = Pick<EnvironmentRow, "id" | "type">;
 type Values = { environment: number; first: number; last: number; repos: string | null };
 
+type Source = (typeof SOURCES)[keyof typeof SOURCES];
+type KeyRow = Pick<EnvironmentEventRow, "id" | "position">;
+
 const SOURCES = {
   physical: {
     position: "x.first_index",
@@ -61,23 +64,18 @@ const OF_REPOS = `AND x.fingerprint IN (SELECT b.fingerprint FROM artifacts b WH
               CROSS JOIN artifacts r ON r.id = CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END
               WHERE v.id = x.evaluation_id AND r.repo_id IN (SELECT value FROM json_each(@repos)))`;
 
-const COLUMNS = `x.id, page.position, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
-  s.user_name, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, e.facts_json`;
-
-/** The rows of a page; `page` is a SELECT of id and position. */
-const rowsOf = (page: string, direction: "ASC" | "DESC"): string =>
-  `SELECT ${COLUMNS} FROM (${page}) page CROSS JOIN snapshot_artifacts x ON x.id = page.id CROSS JOIN evaluations e ON e.id = x.evaluation_id
-   CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index CROSS JOIN environments n ON n.id = x.environment_id
-   ORDER BY page.position ${direction}, x.id ${direction}`;
+/** What is shown of the events with these keys, in no order. */
+const SHOWN = `SELECT x.id, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
+    s.user_name, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, e.facts_json
+  FROM json_each(?) key CROSS JOIN snapshot_artifacts x ON x.id = key.value CROSS JOIN evaluations e ON e.id = x.evaluation_id
+  CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index CROSS JOIN environments n ON n.id = x.environment_id`;
 
 export function environmentEventStore(db: Db) {
-  const statements = ({ position, from, where }: (typeof SOURCES)[keyof typeof SOURCES], repos: string) => {
+  const shown = db.prepare<[string], Omit<EnvironmentEventRow, "position">>(SHOWN);
+  const statements = ({ position, from, where }: Source, repos: string) => {
     const page = (direction: "ASC" | "DESC") =>
-      db.prepare<Values & { limit: number; offset: number }, EnvironmentEventRow>(
-        rowsOf(
-          `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} ${repos} ORDER BY ${position} ${direction}, x.id ${direction} LIMIT @limit OFFSET @offset`,
-          direction,
-        ),
+      db.prepare<Values & { limit: number; offset: number }, KeyRow>(
+        `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} ${repos} ORDER BY ${position} ${direction}, x.id ${direction} LIMIT @limit OFFSET @offset`,
       );
     return {
       newestFirst: page("DESC"),
@@ -85,12 +83,9 @@ export function environmentEventStore(db: Db) {
       count: db.prepare<Values, { n: number }>(`SELECT count(*) AS n FROM ${from} WHERE ${where} ${repos}`),
     };
   };
-  const after = ({ position, from, where }: (typeof SOURCES)[keyof typeof SOURCES]) =>
-    db.prepare<Omit<Values, "repos"> & { id: number; limit: number }, EnvironmentEventRow>(
-      rowsOf(
-        `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR x.id > @id) ORDER BY ${position}, x.id LIMIT @limit`,
-        "ASC",
-      ),
+  const after = ({ position, from, where }: Source) =>
+    db.prepare<Omit<Values, "repos"> & { id: number; limit: number }, KeyRow>(
+      `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR x.id > @id) ORDER BY ${position}, x.id LIMIT @limit`,
     );
   const prepared = {
     physical: { all: statements(SOURCES.physical, ""), repos: statements(SOURCES.physical, OF_REPOS), after: after(SOURCES.physical) },
@@ -112,11 +107,20 @@ export function environmentEventStore(db: Db) {
     environment: id, first, last, repos: repoIds && JSON.stringify(repoIds),
   });
 
+  /** The events with these keys, in the order of the keys. */
+  function rowsOf(keys: readonly KeyRow[]): EnvironmentEventRow[] {
+    const rows = new Map(shown.all(JSON.stringify(keys.map(({ id }) => id))).map((row) => [row.id, row]));
+    return keys.flatMap(({ id, position }) => {
+      const row = rows.get(id);
+      return row ? [{ ...row, position }] : [];
+    });
+  }
+
   return {
     /** One page, newest first unless `reverse`; within a snapshot in the order of recording, turned with the rest. */
     page(environment: Environment, filter: EventFilter, reverse: boolean, limit: number, offset: number): EnvironmentEventRow[] {
       const source = sourceOf(environment)[filter.repoIds ? "repos" : "all"];
-      return source[reverse ? "oldestFirst" : "newestFirst"].all({ ...valuesOf(environment, filter), limit, offset });
+      return rowsOf(source[reverse ? "oldestFirst" : "newestFirst"].all({ ...valuesOf(environment, filter), limit, offset }));
     },
     count: (environment: Environment, filter: EventFilter): number =>
       sourceOf(environment)[filter.repoIds ? "repos" : "all"].count.get(valuesOf(environment, filter))?.n ?? 0,
@@ -125,7 +129,7 @@ export function environmentEventStore(db: Db) {
      * @param from `first`: position of the event after which to go on, `id` its id; 0 to begin with `first`.
      */
     after: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
-      sourceOf(environment).after.all({ environment: environment.id, ...from, limit }),
+      rowsOf(sourceOf(environment).after.all({ environment: environment.id, ...from, limit })),
     /** The snapshots of an environment made from one time to another (epoch seconds, both included; infinite: without bound). */
     between(environment: Pick<EnvironmentRow, "id" | "snapshot_count">, from: number, to: number): IndexRange {
       const first = from === -Infinity ? 1 : (firstSince.get(environment.id, from)?.idx ?? environment.snapshot_count + 1);

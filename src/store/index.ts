@@ -11,6 +11,7 @@ import { environmentEventStore } from "./environment-events.ts";
 import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
+import { explanationStore } from "./explanations.ts";
 import { factStore } from "./facts.ts";
 import { flowStore } from "./flows.ts";
 import { jobStore } from "./jobs.ts";
@@ -40,6 +41,7 @@ export function openStore(db: Db, sources: Sources) {
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources);
   const jobs = jobStore(db, sources);
+  const snapshots = snapshotStore(db);
   return {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -61,7 +63,8 @@ export function openStore(db: Db, sources: Sources) {
     environmentEvents: environmentEventStore(db),
     presence: presenceStore(db),
     environmentLists: environmentListStore(db),
-    snapshots: snapshotStore(db),
+    snapshots,
+    explanations: explanationStore(db, { environments, policies, snapshots }),
     allowlists: allowlistStore(db, sources, staleness),
     deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),

@@ -9,7 +9,7 @@ type Place = { environment_name: string; snapshot_index: number };
 
 /** An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. */
 type Move = Place & { timestamp: number; started: boolean };
-/** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null for a damaged record. */
+/** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null where the reporter could not tell. */
 type FirstStart = { environment_name: string; timestamp: number; created: number | null };
 
 export type Presence = {
@@ -35,6 +35,7 @@ type PresenceRow = {
 
 /** A record of a trail started or stopped running, while it was the provenance of what ran. */
 export type TrailMoveRow = {
+  id: number;
   trail_id: number;
   artifact_id: string;
   filename: string;
@@ -54,7 +55,7 @@ export type TrailMoveRow = {
 export function presenceStore(db: Db) {
   const ofArtifact = db.prepare<[number, string], PresenceRow>(
     `SELECT x.environment_id, n.name AS environment_name, n.snapshot_count, x.annotation, x.first_index AS snapshot_index, x.last_index = ${OPEN} AS is_running,
-            s.timestamp, CASE WHEN json_valid(x.instances_json) THEN x.instances_json ->> '$.created[0]' END AS created
+            s.timestamp, CASE WHEN json_valid(x.instances_json) THEN nullif(x.instances_json ->> '$.created[0]', 0) END AS created
      FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
      CROSS JOIN environments n ON n.id = x.environment_id
      WHERE x.organization_id = ? AND x.fingerprint = ? AND (${MOVES} OR x.last_index = ${OPEN})
@@ -63,15 +64,14 @@ export function presenceStore(db: Db) {
   // The facts decide whose provenance it was; a damaged record was nobody's.
   const ofTrails = db.prepare<[string], TrailMoveRow>(
     `SELECT r.trail_id, r.public_id AS artifact_id, r.filename, r.fingerprint, r.reference_name, r.git_commit_info_json, r.repo_info_json,
-            x.annotation, x.was, x.now, x.first_index AS snapshot_index, s.timestamp, n.public_id AS environment_id, n.name AS environment_name
+            x.id, x.annotation, x.was, x.now, x.first_index AS snapshot_index, s.timestamp, n.public_id AS environment_id, n.name AS environment_name
      FROM json_each(?) t CROSS JOIN artifacts r ON r.trail_id = t.value
      CROSS JOIN snapshot_artifacts x ON x.organization_id = r.organization_id AND x.fingerprint = r.fingerprint AND ${MOVES}
      CROSS JOIN evaluations e ON e.id = x.evaluation_id
      CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
      CROSS JOIN environments n ON n.id = x.environment_id
      WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(e.facts_json) THEN e.facts_json ELSE '{}' END, '$.flows') f
-                   WHERE CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END = r.id)
-     ORDER BY s.timestamp, x.id`,
+                   WHERE CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END = r.id)`,
   );
 
   return {
@@ -85,7 +85,10 @@ export function presenceStore(db: Db) {
     },
     /** What the artifacts of these trails did, by trail, oldest first. */
     ofTrails: (trailIds: readonly number[]): Map<number, TrailMoveRow[]> =>
-      Map.groupBy(ofTrails.all(JSON.stringify(trailIds)), ({ trail_id }) => trail_id),
+      Map.groupBy(
+        ofTrails.all(JSON.stringify(trailIds)).sort((a, b) => a.timestamp - b.timestamp || a.id - b.id),
+        ({ trail_id }) => trail_id,
+      ),
   };
 }
 

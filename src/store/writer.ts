@@ -141,5 +141,5 @@ export class Writer {
 }
 
 /** Disk full, I/O error, read-only file system, busy: trouble of the machine, not of the request. */
-const isStorageFailure = (error: unknown): boolean =>
+export const isStorageFailure = (error: unknown): boolean =>
   /^SQLITE_(FULL|IOERR|READONLY|BUSY|CANTOPEN|NOMEM)/.test(String((error as { code?: unknown }).code));

@@ -61,14 +61,16 @@ export class PoolClosedError extends Error {
   override readonly name = "PoolClosedError";
 }
 
-/** The task threw. `task` is the name of the error class in the thread; own data of that error does not travel. */
+/** The task threw. `task` is the name of the error class in the thread, `code` its code; other data of it does not travel. */
 export class TaskError extends Error {
   override readonly name = "TaskError";
   readonly task: string;
+  readonly code: string | null;
 
-  constructor(message: string, task: string) {
+  constructor(message: string, task: string, code: string | null) {
     super(message);
     this.task = task;
+    this.code = code;
   }
 }
 
@@ -174,7 +176,7 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
     if (task !== null) {
       settle(task, () => {
         if (reply.ok) task.resolve(reply.output as Output);
-        else task.reject(new TaskError(reply.message, reply.name));
+        else task.reject(new TaskError(reply.message, reply.name, reply.code));
       });
     }
     dispatch();

@@ -5,8 +5,8 @@ import type { Transferable } from "node:worker_threads";
 /** What the pool sends for a task. */
 export type TaskOrder = { input: unknown };
 
-/** What it gets back: the output, or class name and message of what the task threw. */
-export type TaskReply = { ok: true; output: unknown } | { ok: false; name: string; message: string };
+/** What it gets back: the output, or class name, message and `code` of what the task threw. */
+export type TaskReply = { ok: true; output: unknown } | { ok: false; name: string; message: string; code: string | null };
 
 /**
  * Answers the tasks of a pool with `handle`, called in the entry file of a worker thread. `handle` may be asynchronous;
@@ -24,8 +24,8 @@ export function serveTasks<Input, Output>(
       const output = await handle(input as Input, transfer);
       port.postMessage({ ok: true, output } satisfies TaskReply, transfer);
     } catch (error) {
-      const { name, message } = error instanceof Error ? error : new Error(String(error));
-      port.postMessage({ ok: false, name, message } satisfies TaskReply);
+      const { name, message, code } = (error instanceof Error ? error : new Error(String(error))) as Error & { code?: unknown };
+      port.postMessage({ ok: false, name, message, code: typeof code === "string" ? code : null } satisfies TaskReply);
     }
   });
 }

@@ -593,4 +593,25 @@ test("readers may ask, strangers may not, and asking changes nothing", async () 
   assert.is(server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(), before);
 });
 
+test("a repeated question has the answer of now: after new evidence, for who lost the right to ask, and for who never had it", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at, { template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: tests, type: generic}]\n" });
+  const trail = await server.given.trail(at, { flow });
+  const fingerprint = await server.given.artifact(at, { flow, trail, name: "app" });
+  const path = `/asserts/${at.org}/fingerprint/${fingerprint}`;
+  const ask = async (key: string | null) => {
+    const { status, body } = await server.call("GET", path, { key });
+    return status === 200 ? body.compliant : status;
+  };
+  const reader = server.given.user(at.org, "reader");
+  assert.equal([await ask(at.key), await ask(at.key), await ask(reader)], [false, false, false]);
+  assert.equal([await ask(server.given.user(at.org, null)), await ask(null), await ask("no-such-key")], [403, 401, 401]);
+  await server.given.attestation(at, { flow, trail, name: "tests", fingerprint });
+  assert.equal([await ask(at.key), await ask(reader)], [true, true]);
+  server.db.prepare("DELETE FROM memberships WHERE role = 'reader'").run();
+  assert.equal([await ask(reader), await ask(at.key)], [403, true]);
+  server.db.prepare("UPDATE api_keys SET expires_at = ?").run(server.clock.at + 3);
+  assert.equal([await ask(at.key), await ask(at.key), await ask(at.key), await ask(at.key)], [true, true, 401, 401]);
+});
+
 test.run();

@@ -82,6 +82,17 @@ test("what ran before it was reported: the report stands first, and the build to
   assert.ok(build_lead_times[env.name] < 0);
 });
 
+test("a start whose time nobody knows has no lead time from the commit", async () => {
+  const at = await place();
+  const [known, unknown] = [at.environment(), at.environment()];
+  const sha1 = freshCommit();
+  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", commit: sha1, git_commit_info: { sha1, timestamp: 1_600_000_000 } });
+  world.report(known.id, [{ name: "app", fingerprint, created: 1_600_000_005 }]);
+  world.report(unknown.id, [{ name: "app", fingerprint, created: 0 }]);
+  const artifact = await artifactOf(at, fingerprint);
+  assert.equal([artifact.commit_lead_times, Object.keys(artifact.build_lead_times)], [{ [known.name]: 5 }, [known.name, unknown.name]]);
+});
+
 test("an archived environment is told under its suffixed name", async () => {
   const at = await place();
   const env = at.environment();

@@ -58,7 +58,7 @@ test("creates everything, tells what it did, and does nothing the second time", 
     ]);
     look(data, (store) => {
       for (const [key, name] of [[`${KEY}1`, "ci"], [minted, "ci"], [`${KEY}2`, "ops"]] as const) {
-        assert.is(store.apiKeys.authenticate(keyDigest(key))?.name, name);
+        assert.is(store.apiKeys.holder(keyDigest(key))?.name, name);
       }
       const rows = store.organizations.list().map((row) => [row.name, row.kind, row.is_public, row.controls_enabled]);
       assert.equal(rows, [["acme", "shared", 1, 0], ["eve", "personal", 1, 1], ["first", "shared", 0, 1], ["ops", "personal", 0, 1], ["root", "personal", 0, 1]]);
@@ -107,7 +107,7 @@ users:
     look(data, (store, db) => {
       const acme = store.organizations.find("acme")?.id ?? 0;
       assert.is(store.organizations.roleOf(acme, store.users.find("ops")?.id ?? 0), "admin", "members that are not named stay");
-      assert.is(store.apiKeys.authenticate(keyDigest(`${KEY}1`))?.name, "ci", "keys that are not named stay");
+      assert.is(store.apiKeys.holder(keyDigest(`${KEY}1`))?.name, "ci", "keys that are not named stay");
       assert.is(store.serviceAccounts.find(acme, "plain")?.privilege, "reader");
       assert.equal(
         db.prepare("SELECT event_type, user_name, role, previous_role, changed_by FROM membership_events WHERE organization_id = ? ORDER BY id").raw().all(acme),

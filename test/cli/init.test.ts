@@ -19,7 +19,7 @@ test("makes organization, admin, personal organization and a key, which is print
     assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
     look(data, (store) => {
       const user = store.users.find("ops");
-      assert.is(store.apiKeys.authenticate(keyDigest(out.trim()))?.user_id, user?.id);
+      assert.is(store.apiKeys.holder(keyDigest(out.trim()))?.user_id, user?.id);
       assert.equal([user?.display_name, user?.email], ["Operations", "ops@example.com"]);
       assert.equal(
         store.organizations.list().map(({ id, name, kind, is_public, controls_enabled }) => [name, kind, is_public, controls_enabled, store.organizations.roleOf(id, user?.id ?? 0)]),

@@ -26,7 +26,7 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
       assert.match(made.out, /^[\w-]{43}\n$/);
       const id = /^API key ([0-9a-f-]{32}) of (\S+), never expires; it is not shown again\n$/.exec(made.err);
       assert.is(id?.[2], name);
-      const works = () => look(data, (store) => store.apiKeys.authenticate(keyDigest(made.out.trim())) !== null);
+      const works = () => look(data, (store) => store.apiKeys.holder(keyDigest(made.out.trim())) !== null);
       assert.ok(works());
 
       const listed = await cli(["key", "list", ...owner, "--data", data]);

@@ -11,14 +11,13 @@ import { sha256 } from "./ledger.ts";
 export type Seen = { attestation: number; files: Set<string> };
 
 /** Everything that is wrong, in words. */
-export function inspect(directory: string, seen: Seen): string[] {
-  const db: Db = new Database(join(directory, "assay.db"), { readonly: true, nativeBinding: loadAddon() as unknown as string });
-  try {
-    return [...soundness(db), ...evidence(db, join(directory, "evidence"), seen), ...bindings(db), ...together(db), ...verdicts(db)];
-  } finally {
-    db.close();
-  }
-}
+export const inspect = (db: Db, directory: string, seen: Seen): string[] => [
+  ...soundness(db), ...evidence(db, join(directory, "evidence"), seen), ...bindings(db), ...together(db), ...verdicts(db),
+];
+
+/** The database of a data directory, read-only, to be closed. */
+export const openBesideServer = (directory: string): Db =>
+  new Database(join(directory, "assay.db"), { readonly: true, nativeBinding: loadAddon() as unknown as string });
 
 /** The staging directory must be empty after a start: what lies there belongs to nobody. */
 export const leftInStaging = (directory: string): string[] => readdirSync(join(directory, "staging")).map((name) => `left in staging: ${name}`);
@@ -90,6 +89,14 @@ function together(db: Db): string[] {
       `SELECT count(*) FROM attestations a WHERE 1 <> (SELECT count(*) FROM trail_events e WHERE e.trail_id = a.trail_id AND e.event_json ->> 'attestation_id' = a.public_id)`,
     ],
     ["trails that did not begin once", "SELECT count(*) FROM trails t WHERE 1 <> (SELECT count(*) FROM trail_events e WHERE e.trail_id = t.id AND e.type = 'trail_reported')"],
+    [
+      "snapshots of reports more, or fewer, than audit entries of them",
+      "SELECT abs((SELECT count(*) FROM snapshots WHERE cause = 'report') - (SELECT count(*) FROM audit_log WHERE event = 'environment.reported'))",
+    ],
+    [
+      "allowlist entries more, or fewer, than audit entries of them",
+      "SELECT abs((SELECT count(*) FROM allowlist_entries) - (SELECT count(*) FROM audit_log WHERE event = 'artifact.allowed'))",
+    ],
     [
       "policies whose versions have gaps",
       "SELECT count(*) FROM (SELECT 1 FROM policies p LEFT JOIN policy_versions v ON v.policy_id = p.id GROUP BY p.id HAVING count(v.id) <> coalesce(max(v.version), 0))",

@@ -17,7 +17,7 @@ export function randomOf(seed: number): () => number {
 const FLOWS = 3;
 const TRAILS = 12;
 const ARTIFACTS = 3;
-const COMMIT = "0123456789abcdef0123456789abcdef01234567";
+export const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 
 const template = (version: number): string => `# ${version}
 version: 1
@@ -38,7 +38,7 @@ artifacts:
     required: true
 `;
 
-function form(json: object, field = "data_json", file: { part: string; content: Buffer | string } | null = null): FormData {
+export function form(json: object, field = "data_json", file: { part: string; content: Buffer | string } | null = null): FormData {
   const body = new FormData();
   body.append(field, JSON.stringify(json));
   if (file) body.append(file.part, new File([typeof file.content === "string" ? file.content : new Uint8Array(file.content)], "file.bin"));
@@ -47,18 +47,22 @@ function form(json: object, field = "data_json", file: { part: string; content: 
 
 /** Numbers writes over all rounds, so that each leaves a mark of its own. */
 let last = 0;
+export const nextNumber = (): number => ++last;
+
+/** Thrown for an answer that should not have come: every request is right. */
+export const refusal = (what: string, { status, bytes }: { status: number; bytes: Buffer }): Error => new Error(`${what}: ${status} ${bytes.toString()}`);
 
 /** One random write. Resolves with what the server acknowledged; rejects when the connection broke: then nobody knows. */
 async function writeOne(api: Api, random: () => number): Promise<Entry> {
-  const n = ++last;
+  const n = nextNumber();
   const pick = (count: number): number => Math.floor(random() * count);
   const flow = `flow-${pick(FLOWS)}`;
   const trail = `trail-${pick(TRAILS)}`;
   // A function of the trail, so that attestations can name an artifact without having asked for it.
   const fingerprint = sha256(Buffer.from(`${flow}/${trail}/${pick(ARTIFACTS)}`));
   const acknowledged = async (entry: Entry, request: Promise<{ status: number; bytes: Buffer }>): Promise<Entry> => {
-    const { status, bytes } = await request;
-    if (status !== 200 && status !== 201) throw new Error(`${entry.kind}: ${status} ${bytes.toString()}`);
+    const answer = await request;
+    if (answer.status !== 200 && answer.status !== 201) throw refusal(entry.kind, answer);
     return entry;
   };
   const choice = random();
@@ -105,17 +109,27 @@ export async function prepare(api: Api): Promise<Entry[]> {
   return entries;
 }
 
-/**
- * Writes over `lanes` connections until the server is gone; `entries` grows with every acknowledgement. Resolves when every
- * lane has noticed, with the refusals (there must be none: every request is right).
- */
-export async function writeUntilGone(api: Api, lanes: number, seed: number, entries: Entry[]): Promise<string[]> {
-  const refusals: string[] = [];
-  const lane = async (index: number): Promise<void> => {
+/** One lane of writes: each call does one and resolves with what the server acknowledged, null when it said no and may. */
+export type Lane<T> = () => Promise<T | null>;
+
+/** Lanes of random writes, each with its own random numbers. */
+export const writers = (api: Api, lanes: number, seed: number): Lane<Entry>[] =>
+  Array.from({ length: lanes }, (_value, index) => {
     const random = randomOf(seed * 1_000 + index);
+    return () => writeOne(api, random);
+  });
+
+/**
+ * Writes over all lanes until the server is gone; `entries` grows with every acknowledgement. Resolves when every lane has
+ * noticed, with the refusals (there must be none: every request is right).
+ */
+export async function writeUntilGone<T>(lanes: readonly Lane<T>[], entries: T[]): Promise<string[]> {
+  const refusals: string[] = [];
+  const run = async (write: Lane<T>): Promise<void> => {
     for (;;) {
       try {
-        entries.push(await writeOne(api, random));
+        const entry = await write();
+        if (entry) entries.push(entry);
       } catch (error) {
         // fetch reports a broken connection as TypeError; anything else is an answer that should not have come.
         if (error instanceof TypeError) return;
@@ -124,6 +138,6 @@ export async function writeUntilGone(api: Api, lanes: number, seed: number, entr
       }
     }
   };
-  await Promise.all(Array.from({ length: lanes }, (_value, index) => lane(index)));
+  await Promise.all(lanes.map(run));
   return refusals;
 }

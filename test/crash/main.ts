@@ -3,6 +3,9 @@
 //
 //   node test/crash/main.ts [--rounds N] [--seed N]
 //
+// Environments are reported to, change their policies and are evaluated again meanwhile; once the work that was asked for
+// before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (inspect-environments.ts).
+//
 // It proves what the death of a process can do. The loss of power is another matter: it needs the order of fsyncs, which
 // test/vault and the choice of synchronous=FULL answer for. Ends with 1 on any loss, any orphan and any refusal.
 import { spawn } from "node:child_process";
@@ -13,19 +16,28 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { inspect, leftInStaging } from "./inspect.ts";
+import { inspectEnvironments, nothingLookedAt } from "./inspect-environments.ts";
+import { inspectSettled } from "./inspect-judgements.ts";
+import { inspect, leftInStaging, openBesideServer } from "./inspect.ts";
 import type { Seen } from "./inspect.ts";
+import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "./ledger-environments.ts";
+import type { EnvironmentEntry } from "./ledger-environments.ts";
 import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "./ledger.ts";
 import type { Entry } from "./ledger.ts";
-import { prepare, randomOf, writeUntilGone } from "./load.ts";
+import { environmentWriters, prepareEnvironments } from "./load-environments.ts";
+import { prepare, randomOf, writeUntilGone, writers } from "./load.ts";
 
-const LANES = 16;
+/** Beside those of load-environments.ts. */
+const LANES = 10;
 /** A kill comes so many milliseconds after the load began. */
 const EARLIEST = 30;
 const LATEST = 900;
 /** Some starts after a kill are killed as well, within as many milliseconds as a start takes: recovery may be cut off too. */
 const KILLED_STARTS = 0.15;
 const LATEST_IN_START = 200;
+/** Seconds after a start within which what was asked for before is to be done, less than a lease that the start forgot to end; and between two looks. */
+const LONGEST_DRAIN = 30;
+const LOOK = 0.01;
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } } });
 const rounds = Number(values.rounds);
@@ -38,22 +50,30 @@ writeFileSync(applyFile, APPLY_FILE);
 const args = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"];
 
 const seen: Seen = { attestation: 0, files: new Set() };
+const looked = nothingLookedAt();
 const problems: string[] = [];
 const counts: Record<string, number> = {};
-let acknowledged = 0;
-let all: Entry[] = [];
+let kills = 0;
+let drained = 0;
+let all: (Entry | EnvironmentEntry)[] = [];
 const began = Date.now();
 
 let server = await start([...args, "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
+const world = await prepareEnvironments(apiOf(server.url));
+const db = openBesideServer(data);
 for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
-  const entries: Entry[] = [];
+  const entries: (Entry | EnvironmentEntry)[] = [];
   const since = Date.now() / 1000;
-  const load = writeUntilGone(apiOf(server.url), LANES, seed * 10_000 + round, entries);
-  await new Promise((resolve) => setTimeout(resolve, EARLIEST + random() * (LATEST - EARLIEST)));
+  const own = seed * 10_000 + round;
+  const lanes = [...writers(apiOf(server.url), LANES, own), ...environmentWriters(apiOf(server.url), world, own)];
+  const load = writeUntilGone(lanes, entries);
+  await sleep(EARLIEST + random() * (LATEST - EARLIEST));
   const killed = await server.stop("SIGKILL");
-  if (killed.signal !== "SIGKILL") problems.push(`round ${round}: the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
-  problems.push(...(await load).map((refusal) => `round ${round}: refused ${refusal}`));
+  const told = (problem: string): void => void problems.push(`seed ${seed}, round ${round}: ${problem}`);
+  kills += 1;
+  if (killed.signal !== "SIGKILL") told(`the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
+  for (const refusal of await load) told(`refused ${refusal}`);
 
   while (random() < KILLED_STARTS) {
     const child = spawn(EXECUTABLE, args, { stdio: "ignore", env: {} });
@@ -62,35 +82,62 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
     await once(child, "close");
   }
   server = await start(args);
-  problems.push(...leftInStaging(data).map((problem) => `round ${round}: ${problem}`));
+  leftInStaging(data).forEach(told);
   const api = apiOf(server.url);
   const records = await attestationsSince(api, since);
   for (const entry of entries) {
-    const missing = await missingOf(api, entry, records);
-    if (missing) problems.push(`round ${round}: LOST ${missing}`);
     counts[entry.kind] = (counts[entry.kind] ?? 0) + 1;
+    const missing = isOfEnvironments(entry) ? null : await missingOf(api, entry, records);
+    if (missing) told(`LOST ${missing}`);
   }
-  problems.push(...inspect(data, seen).map((problem) => `round ${round}: ${problem}`));
-  acknowledged += entries.length;
+  missingEnvironmentEntries(db, entries.filter(isOfEnvironments)).forEach((missing) => told(`LOST ${missing}`));
+  (await drain()).forEach(told);
+  [...inspect(db, data, seen), ...inspectEnvironments(db, looked), ...inspectSettled(db)].forEach(told);
+  (await differencesShown(api, db, world)).forEach(told);
   all = [...all, ...entries];
-  if (round % 10 === 0) console.log(`round ${round}: ${acknowledged} writes acknowledged, all of them found; ${seen.files.size} evidence files whole`);
+  if (round % 10 === 0)
+    console.log(`round ${round}: ${all.length} writes acknowledged, all of them found; ${seen.files.size} evidence files whole; ${snapshots()} snapshots right`);
+}
+
+/** Waits until no job is left. @returns those that failed, or that it did not wait for any longer. */
+async function drain(): Promise<string[]> {
+  const left = db.prepare("SELECT count(*) AS jobs, max(last_error) AS error FROM jobs");
+  const until = Date.now() + LONGEST_DRAIN * 1_000;
+  for (let look = 0; ; look += 1) {
+    const { jobs, error } = left.get() as { jobs: number; error: string | null };
+    if (look === 0) drained += jobs;
+    if (error !== null) return [`a job failed: ${error}`];
+    if (jobs === 0) return [];
+    if (Date.now() > until) return [`${jobs} jobs are left after ${LONGEST_DRAIN} s`];
+    await sleep(LOOK * 1_000);
+  }
+}
+
+function snapshots(): number {
+  return db.prepare("SELECT count(*) FROM snapshots").pluck().get() as number;
 }
 
 // Once more everything, oldest first: what survived its own crash must have survived all later ones.
 let lost = 0;
 const everything = await attestationsSince(apiOf(server.url), 0);
 for (const entry of all) {
-  const missing = await missingOf(apiOf(server.url), entry, everything);
+  const missing = isOfEnvironments(entry) ? null : await missingOf(apiOf(server.url), entry, everything);
   if (!missing) continue;
   lost += 1;
   problems.push(`at the end: LOST ${missing}`);
 }
+const gone = missingEnvironmentEntries(db, all.filter(isOfEnvironments));
+lost += gone.length;
+problems.push(...[...gone, ...inspectEnvironments(db, nothingLookedAt())].map((problem) => `seed ${seed}, at the end: ${problem}`));
+const figures = `${snapshots()} snapshots, ${looked.row} intervals, ${looked.evaluation} evaluations and ${looked.deployment} deployments checked, ${drained} jobs left by kills`;
+db.close();
 const { code } = await server.stop();
 if (code !== 0) problems.push(`the last server ended with ${code}:\n${server.output()}`);
 rmSync(directory, { recursive: true, force: true });
 
 const kinds = Object.entries(counts).sort().map(([kind, count]) => `${count} ${kind}`);
-console.log(`${rounds} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${acknowledged} acknowledged writes (${kinds.join(", ")}), ${lost} lost`);
+console.log(`${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} acknowledged writes (${kinds.join(", ")}), ${lost} lost`);
+console.log(figures);
 for (const problem of problems.slice(0, 50)) console.error(problem);
-console.log(problems.length === 0 ? "no loss, no orphan, every verdict is what its facts lead to" : `${problems.length} problems`);
+console.log(problems.length === 0 ? "no loss, no orphan, every snapshot whole, every verdict is what its facts lead to" : `${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;

@@ -294,6 +294,22 @@ test("settled resolves when that job is done, also after failures, and at once w
   await all.runner.settled(4711);
 });
 
+test("who waits with patience is let go when it ends; the job goes on", async () => {
+  const { handler, end } = gate();
+  const all = given({ k: handler });
+  const id = await all.add("k", "a");
+  await turns();
+  let told = false;
+  void all.runner.settled(id, 10).then(() => (told = true));
+  await all.time.pass(9);
+  assert.is(told, false);
+  await all.time.pass(1);
+  assert.is(told, true);
+  assert.ok(all.store.jobs.get(id));
+  await end();
+  assert.is(all.store.jobs.get(id), null);
+});
+
 test("close waits for what runs and takes nothing more; what is left is done by the next", async () => {
   const { handler, begun, end } = gate();
   const all = given({ k: handler });

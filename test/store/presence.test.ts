@@ -76,6 +76,12 @@ test("one fingerprint under two names starts once, and runs while one of them do
   assert.equal(moves.map(({ snapshot_index, started }) => [snapshot_index, started]), [[1, true], [2, false]]);
 });
 
+test("a reporter that cannot tell when an instance started sends 0", () => {
+  const { of, report, prod } = told();
+  report(prod, [app(A, { created: 0, instances: 2 })]);
+  assert.equal(of(A).firstStarts.map(({ created }) => created), [null]);
+});
+
 test("a damaged record still has its place", () => {
   const { of, report, prod, db } = told();
   report(prod, [app(A)]);
@@ -105,8 +111,8 @@ test("trails are told of starts and stops of their records, when those were the 
 
   const [start] = store.presence.ofTrails([first.id]).get(first.id) ?? [];
   const record = store.artifacts.inTrail(first.id)[0] as { public_id: string };
-  assert.equal(start, {
-    trail_id: first.id, artifact_id: record.public_id, filename: "app", fingerprint: A, reference_name: "server", git_commit_info_json: '{"sha1":"x"}',
+  assert.equal({ ...start, id: 0 }, {
+    id: 0, trail_id: first.id, artifact_id: record.public_id, filename: "app", fingerprint: A, reference_name: "server", git_commit_info_json: '{"sha1":"x"}',
     repo_info_json: '{"name":"r"}', annotation: "started-unknown", was: 0, now: 2, snapshot_index: 1, timestamp: time(stage, 1),
     environment_id: store.environments.get(stage).public_id, environment_name: "stage",
   });

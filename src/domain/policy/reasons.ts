@@ -14,6 +14,25 @@ export function reasons(verdict: PolicyVerdict, policyName: string): string[] {
   );
 }
 
+/** What a rule demands and when, for example `requires provenance, except if flow.name == "legacy"`. */
+export function ruleInWords(rule: RuleDefinition): string {
+  if (rule.type === "attestation") return `${demand(rule)}${rule.definition.if === null ? "" : `, if ${rule.definition.if.text}`}`;
+  if (!rule.definition.required) return demand(rule).replace("requires", "does not require");
+  const exceptions = rule.definition.exceptions.flatMap((exception) => (exception.if === null ? [] : [exception.if.text]));
+  return `${demand(rule)}${exceptions.length === 0 ? "" : `, except if ${exceptions.join(" or if ")}`}`;
+}
+
+/** What became of a rule in one flow, the good outcomes as well. */
+export function outcomeInWords(rule: RuleDefinition, resolution: Resolution): string {
+  const { type, context } = resolution;
+  const flow = `flow '${context.flow_name ?? ""}'`;
+  const trail = `trail '${context.trail_name ?? ""}' of ${flow}`;
+  if (type === "rule_not_applicable") return context.flow_name === null ? "it does not apply to an artifact without provenance" : `it does not apply in ${flow}`;
+  if (type !== "rule_satisfied") return failure(rule, resolution);
+  if (rule.type !== "attestation") return rule.type === "provenance" ? `the artifact was reported to ${flow}` : `the artifact is COMPLIANT in ${trail}`;
+  return rule.definition.must_be_compliant ? `a compliant one is in ${trail}` : `one was reported in ${trail}`;
+}
+
 function demand(rule: RuleDefinition): string {
   if (rule.type === "attestation") return `requires ${attestation(rule.definition)}`;
   return rule.type === "provenance" ? "requires provenance" : "requires compliance in the trail";

@@ -4,7 +4,7 @@ import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../../../src/domain/policy/evaluate.ts";
 import type { AttestationCandidate, FlowFacts, PolicyVerdict, RuleVerdict, Subject } from "../../../src/domain/policy/evaluate.ts";
-import { reasons } from "../../../src/domain/policy/reasons.ts";
+import { outcomeInWords, reasons, ruleInWords } from "../../../src/domain/policy/reasons.ts";
 
 function policy(artifacts: string): PolicyDocument {
   const parsed = parsePolicy(`_schema: /v1\nartifacts: ${artifacts}`);
@@ -296,5 +296,26 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
 for (const [artifacts, flows, sentences] of SENTENCES) {
   words(`${artifacts} with ${flows.length} flows`, () => assert.equal(reasons(judge(artifacts, flows), "prod"), sentences));
 }
+
+const RULES: [artifacts: string, flows: FlowFacts[], lines: string[]][] = [
+  ["{}", [flow("a")], ["does not require provenance: it does not apply in flow 'a'", "does not require compliance in the trail: it does not apply in flow 'a'"]],
+  ["{provenance: {required: true, exceptions: [{if: flow.name == 'x'}, {if: null}, {if: flow.name == 'y'}]}, trail-compliance: {required: true, exceptions: [{if: null}]}}", [flow("a")], [
+    "requires provenance, except if flow.name == 'x' or if flow.name == 'y': the artifact was reported to flow 'a'",
+    "requires compliance in the trail: the artifact is COMPLIANT in trail 'a-trail' of flow 'a'",
+  ]],
+  ["{trail-compliance: {required: true}}", [], [
+    "does not require provenance: it does not apply to an artifact without provenance", "requires compliance in the trail: the artifact was not reported to any flow",
+  ]],
+];
+const ATTESTED: [rule: string, flows: FlowFacts[], line: string][] = [
+  ["{type: junit, name: unit, if: flow.name == 'a'}", [flow("a", { candidates: [record()] })], "requires a compliant junit attestation named 'unit', if flow.name == 'a': a compliant one is in trail 'a-trail' of flow 'a'"],
+  ["{type: junit, if: flow.name == 'b'}", [flow("a")], "requires a compliant junit attestation, if flow.name == 'b': it does not apply in flow 'a'"],
+  ["{type: junit, must_be_compliant: false}", [flow("a", { candidates: [record({ isCompliant: false })] })], "requires any junit attestation: one was reported in trail 'a-trail' of flow 'a'"],
+  ["{type: junit}", FACTS, "requires a compliant junit attestation: none in trail 'a-trail' of flow 'a' is compliant"],
+];
+const inWords = (artifacts: string, flows: FlowFacts[]): string[] =>
+  judge(artifacts, flows).rules.flatMap(({ rule, resolutions }) => resolutions.map((resolution) => `${ruleInWords(rule)}: ${outcomeInWords(rule, resolution)}`));
+for (const [artifacts, flows, lines] of RULES) words(`rules and outcomes: ${artifacts}`, () => assert.equal(inWords(artifacts, flows), lines));
+for (const [rule, flows, line] of ATTESTED) words(`rules and outcomes: ${rule}`, () => assert.is(inWords(`{attestations: [${rule}]}`, flows)[2], line));
 
 words.run();

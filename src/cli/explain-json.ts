@@ -1,0 +1,109 @@
+/**
+ * An explanation as one JSON object, for programs. Times are epoch seconds. Nothing is shortened: every artifact has all that
+ * its text has when it is asked for by its fingerprint.
+ *
+ * - `organization`, `expression`, `fingerprint` (null: the whole snapshot): what was asked
+ * - `same`: whether everything was read and every verdict found again; `problems`: what was not, one line each
+ * - `snapshot`: see SnapshotJson
+ *
+ * SnapshotJson:
+ * - `environment` {`id`, `name`, `type`}, `index`, `timestamp`, `cause`, `caused_by` {`user_id`, `user_name`, `environment`,
+ *   `index`; the last two are null but for logical environments}
+ * - `compliant` (null: unknown), `compliant_count`, `non_compliant_count`, `unknown_count`
+ * - `policies`, in force then: {`policy_id`, `policy`, `version`, `version_id`, `comment`, `created_by`, `created_at`}
+ * - `artifacts`: {`name`, `fingerprint` ("" unresolved), `exited`, `compliant`, `annotation` and `first_index` (how and with
+ *   which snapshot it came to be as it is), `started_index`, `instances_before`, `instances`, `evaluation_id`, `allowlist` {`id`,
+ *   `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`, `policies`, `reasons`, `same`, `problems`}
+ * - `artifacts[].flows`: {`flow_id`, `flow`, `tags`, `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
+ *   `commit_url`, `committed_at`, `state`, `reasons`, `deployment_id`, `attestations`: every record that was considered}
+ * - an attestation: {`id`, `name`, `type` (of an override: that of the overridden), `level`, `is_compliant`, `control`, and as it was
+ *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `description`, `reasons`, `reported_by`,
+ *   `created_at`, `evidence_digest` (SHA-256), `evidence_filename`}}
+ * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules`: {`rule` {`type`, `definition`}, `in_words`,
+ *   `satisfied` (null: does not apply), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`: those that decided}}}
+ * - `members`: of a logical environment, SnapshotJson of each
+ */
+import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
+import type { FlowRecord } from "../domain/compliance/environment.ts";
+import { problemsOf } from "../store/explanations.ts";
+import type { ExplainedArtifact, ExplainedAttestation, ExplainedVersion, Explanation } from "../store/explanations.ts";
+import type { Question } from "./explain.ts";
+
+/** See the head of this file. */
+export function explanationJson(explanation: Explanation, { organization, expression, fingerprint }: Question): object {
+  const problems = problemsOf(explanation);
+  return { organization, expression, fingerprint, same: problems.length === 0, problems, snapshot: snapshotJson(explanation, fingerprint) };
+}
+
+function snapshotJson({ environment, snapshot, policies, artifacts, members, causedBy }: Explanation, fingerprint: string | null): object {
+  return {
+    environment: { id: environment.public_id, name: environment.name, type: environment.type },
+    index: snapshot.idx,
+    timestamp: snapshot.timestamp,
+    cause: snapshot.cause,
+    caused_by: { user_id: snapshot.user_id, user_name: snapshot.user_name, environment: causedBy?.environment ?? null, index: causedBy?.index ?? null },
+    compliant: snapshot.compliant === null ? null : snapshot.compliant === 1,
+    compliant_count: snapshot.compliant_count,
+    non_compliant_count: snapshot.non_compliant_count,
+    unknown_count: snapshot.unknown_count,
+    policies: policies.map(versionJson),
+    artifacts: artifacts.filter(({ row }) => fingerprint === null || row.fingerprint === fingerprint).map(artifactJson),
+    members: members.map((member) => snapshotJson(member, fingerprint)),
+  };
+}
+
+const versionJson = ({ policyId, policy, version, versionId, comment, createdBy, createdAt }: ExplainedVersion): object => ({
+  policy_id: policyId, policy, version, version_id: versionId, comment, created_by: createdBy, created_at: createdAt,
+});
+
+function artifactJson({ row, exited, compliant, allowlist, facts, verdicts, attestations, reasons, problems }: ExplainedArtifact): object {
+  return {
+    name: row.name,
+    fingerprint: row.fingerprint,
+    exited,
+    compliant,
+    annotation: row.annotation,
+    first_index: row.first_index,
+    started_index: row.started_index,
+    instances_before: row.was,
+    instances: row.now,
+    evaluation_id: row.evaluation_id,
+    allowlist: allowlist && {
+      id: allowlist.publicId, artifact_name: allowlist.artifactName, description: allowlist.description, user_id: allowlist.userId, user_name: allowlist.userName,
+      timestamp: allowlist.timestamp,
+    },
+    flows: facts.flows.map((flow) => flowJson(flow, attestations)),
+    policies: verdicts.map(({ version, verdict }) => ({
+      policy: version.policy,
+      version: version.version,
+      version_id: version.versionId,
+      status: verdict.status,
+      rules: verdict.rules.map(({ rule, satisfied, resolutions }) => ({
+        rule,
+        in_words: ruleInWords(rule),
+        satisfied,
+        resolutions: resolutions.map((resolution) => ({
+          type: resolution.type, context: resolution.context, in_words: outcomeInWords(rule, resolution), attestation_ids: resolution.attestationIds,
+        })),
+      })),
+    })),
+    reasons,
+    same: problems.length === 0,
+    problems,
+  };
+}
+
+const flowJson = ({ candidates, ...flow }: FlowRecord, attestations: ReadonlyMap<string, ExplainedAttestation>): object => ({
+  ...flow,
+  attestations: candidates.map(({ attestationId, name, type, level, isCompliant, control }) => ({
+    id: attestationId, name, type, level, is_compliant: isCompliant, control, record: recordJson(attestations.get(attestationId)),
+  })),
+});
+
+const recordJson = (record: ExplainedAttestation | undefined): object | null =>
+  record
+    ? {
+        type: record.type, overridden_type: record.overriddenType, description: record.description, reasons: record.reasons, reported_by: record.reportedBy,
+        created_at: record.createdAt, evidence_digest: record.evidenceDigest, evidence_filename: record.evidenceFilename,
+      }
+    : null;

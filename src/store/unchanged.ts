@@ -1,0 +1,54 @@
+/**
+ * What was found in the database and still holds, because nothing has been written since: not by this connection, not by
+ * another one, of whatever process. There is no finer knowledge and so no rule to get wrong: a single change anywhere, an
+ * undone one too, empties everything. Under many writes it keeps next to nothing; between two writes it saves the same
+ * reads again and again, as when a cluster asks about the images that it starts.
+ */
+import type { Db } from "./database.ts";
+
+/** Characters that are kept at most; texts are what counts, a holder of a key stands for a few hundred. */
+const MOST_CHARACTERS = 8 << 20;
+
+export type Unchanged = {
+  /**
+   * Looks whether anything was written, and forgets everything if so. @returns the state of the database, for `keep`: whatever
+   * is read from now on is of this state or a later one.
+   */
+  refresh(): number;
+  /** What was kept; undefined when nothing was. Only right after `refresh`, before the event loop does anything else. */
+  get(key: string): unknown;
+  /** Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large it is. */
+  keep(key: string, value: unknown, characters: number, state: number): void;
+};
+
+export function createUnchanged(db: Db): Unchanged {
+  // Rows that this connection ever changed, and a number that changes with every commit of any other connection.
+  const ours = db.prepare<[], number>("SELECT total_changes()").pluck();
+  const others = db.prepare<[], number>("PRAGMA data_version").pluck();
+  const kept = new Map<string, unknown>();
+  let characters = 0;
+  let [seenOurs, seenOthers] = [-1, -1];
+  let state = 0;
+
+  function forget(): void {
+    kept.clear();
+    characters = 0;
+  }
+
+  return {
+    refresh() {
+      const [nowOurs, nowOthers] = [ours.get() as number, others.get() as number];
+      if (nowOurs === seenOurs && nowOthers === seenOthers) return state;
+      [seenOurs, seenOthers] = [nowOurs, nowOthers];
+      forget();
+      return (state += 1);
+    },
+    get: (key) => kept.get(key),
+    keep(key, value, size, of) {
+      if (of !== state) return;
+      if (characters + size > MOST_CHARACTERS) forget();
+      kept.set(key, value);
+      characters += size;
+    },
+  };
+}

@@ -1,0 +1,135 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { judgeInEnvironment } from "../../../src/domain/compliance/environment.ts";
+import type { AppliedPolicy, Facts, FlowRecord, Judgement } from "../../../src/domain/compliance/environment.ts";
+import { checkLogicalSnapshot, checkSnapshot, replay, verdictWord } from "../../../src/domain/compliance/replay.ts";
+import type { SnapshotVerdict } from "../../../src/domain/compliance/replay.ts";
+import { parsePolicy } from "../../../src/domain/policy/document.ts";
+import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
+import type { AttestationCandidate } from "../../../src/domain/policy/evaluate.ts";
+
+const test = suite("kept verdicts judged again");
+
+const ARTIFACT = { name: "web:v1", fingerprint: "f".repeat(64) };
+
+function policy(policyName: string, versionId: number, artifacts: string): AppliedPolicy {
+  const { policy: document, problems } = parsePolicy(`_schema: /v1\nartifacts: ${artifacts}`);
+  if (document === null) throw new Error(JSON.stringify(problems));
+  return { policyName, versionId, version: versionId - 6, document };
+}
+const TESTS = policy("tests", 7, "{provenance: {required: true}, attestations: [{type: junit, name: unit}]}");
+const FAILS = policy("fails", 8, "{attestations: [{type: junit, if: flow != 'x'}]}");
+const POLICIES = [TESTS, FAILS];
+
+const documentOf = (versionId: number): PolicyDocument => {
+  const found = POLICIES.find((each) => each.versionId === versionId);
+  if (!found) throw new Error(`policy version ${versionId} is gone`);
+  return found.document;
+};
+const unit = (isCompliant: boolean): AttestationCandidate => ({ name: "unit", type: "junit", isCompliant, control: null, attestationId: "id-1", level: "artifact", sequence: 1 });
+const flow = (candidates: AttestationCandidate[]): FlowRecord => ({
+  flow_id: 1, flow: "build", tags: {}, trail_id: 2, trail: "t1", artifact_id: 3, reference_name: "web", filename: "web.tar", git_commit: "c".repeat(40), commit_url: "",
+  committed_at: null, state: "COMPLIANT", reasons: [], candidates, deployment_id: null,
+});
+const GOOD: Facts = { flows: [flow([unit(true)])] };
+const BAD: Facts = { flows: [flow([unit(false)])] };
+
+/** As the database gives it back. */
+const throughText = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Judgement => throughText(judgeInEnvironment(policies, ARTIFACT, facts, allowlisted));
+
+test("what was kept is found again, with and without policies, provenance and allowlist", () => {
+  for (const policies of [[], [TESTS], POLICIES])
+    for (const facts of [GOOD, BAD, { flows: [] }])
+      for (const allowlisted of [true, false]) {
+        const kept = keep(policies, facts, allowlisted);
+        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, kept }, documentOf), { judgement: kept, same: true, differences: [] });
+      }
+});
+
+test("the order of keys is no difference", () => {
+  const kept = keep([TESTS], BAD);
+  const turned = { ...kept, verdicts: kept.verdicts.map(({ rules, ...rest }) => ({ rules: rules.map(({ satisfied, resolutions }) => ({ resolutions, satisfied })), ...rest })) };
+  assert.ok(replay({ artifact: ARTIFACT, facts: BAD, allowlisted: false, kept: turned }, documentOf).same);
+});
+
+const JUDGED = "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow 'build' is not compliant.";
+
+test("every change of what is stored is told", () => {
+  const differences = (kept: Judgement, facts: Facts = BAD, allowlisted = false): string[] => {
+    const { same, differences: found } = replay({ artifact: ARTIFACT, facts, allowlisted, kept }, documentOf);
+    assert.is(same, found.length === 0);
+    return found;
+  };
+  const kept = keep([TESTS], BAD);
+  const changed = (change: (copy: Judgement & { verdicts: any[] }) => void): Judgement => {
+    const copy = throughText(kept);
+    change(copy);
+    return copy;
+  };
+  assert.equal(differences(kept, GOOD), [
+    "policy 'tests' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
+    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-1), and is satisfied (rule_satisfied in flow 1 by id-1) when judged again",
+    "the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
+    `the stored reasons are "${JUDGED}", and those found again are none`,
+  ]);
+  assert.equal(differences(kept, BAD, true), ["the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again"]);
+  assert.equal(differences(changed((copy) => void (copy.compliant = null))), ["the artifact is stored as UNKNOWN, and is NON-COMPLIANT when judged again"]);
+  assert.equal(differences(changed((copy) => void (copy.reasons = []))), [`the stored reasons are none, and those found again are "${JUDGED}"`]);
+  assert.equal(differences(changed((copy) => void (copy.verdicts[0].rules[2].resolutions[0].attestations = ["id-2"]))), [
+    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-2), and is not satisfied (non_compliant_attestation in flow 1 by id-1) when judged again",
+  ]);
+  assert.equal(differences(changed((copy) => void copy.verdicts[0].rules.pop())), ["policy 'tests' version 1 is stored with 2 rules, and has 3"]);
+  assert.equal(differences(changed((copy) => void (copy.verdicts[0].rules[1].satisfied = true))), [
+    "rule 2 of policy 'tests' version 1 is stored as satisfied (rule_not_applicable in flow 1), and is not applicable (rule_not_applicable in flow 1) when judged again",
+  ]);
+  assert.equal(differences(changed((copy) => void (copy.verdicts = []))).slice(0, 1), ["the artifact is stored as NON-COMPLIANT, and is UNKNOWN when judged again"]);
+});
+
+test("a condition that failed is compared with its error", () => {
+  const kept = throughText(keep([FAILS], GOOD)) as Judgement & { verdicts: any[] };
+  const error = kept.verdicts[0].rules[2].resolutions[0].error as string;
+  assert.ok(error);
+  kept.verdicts[0].rules[2].resolutions[0].error = "another";
+  assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept }, documentOf).differences, [
+    `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: another), and is not satisfied (missing_attestation in flow 1 failing: ${error}) when judged again`,
+  ]);
+});
+
+test("a policy version that is gone is no verdict", () => {
+  assert.throws(() => replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept: keep([policy("x", 99, "{}")], GOOD) }, documentOf), /policy version 99 is gone/);
+});
+
+const stored = (verdict: boolean | null, compliant: number, nonCompliant: number, unknown: number): SnapshotVerdict => ({ verdict, compliant, nonCompliant, unknown });
+const runs = (compliant: boolean | null, versionIds: number[] | null = [7]) => ({ name: "web", fingerprint: "f", compliant, versionIds });
+
+test("a snapshot follows from what ran", () => {
+  assert.equal(checkSnapshot(stored(true, 0, 0, 0), [7], []), []);
+  assert.equal(checkSnapshot(stored(null, 0, 0, 0), [], []), []);
+  assert.equal(checkSnapshot(stored(false, 1, 1, 0), [7], [runs(true), runs(false)]), []);
+  assert.equal(checkSnapshot(stored(null, 0, 0, 1), [], [runs(null, [])]), []);
+  assert.equal(checkSnapshot(stored(false, 0, 1, 0), [7], [runs(false, null)]), [], "what cannot be read is told elsewhere");
+  assert.equal(checkSnapshot(stored(true, 2, 0, 0), [7], [runs(true), runs(false)]), [
+    "2 compliant artifacts are stored as the count, and 1 are there", "0 non-compliant artifacts are stored as the count, and 1 are there",
+    "the snapshot is stored as COMPLIANT, and follows as NON-COMPLIANT from what ran",
+  ]);
+  assert.equal(checkSnapshot(stored(true, 1, 0, 0), [7, 9], [runs(true)]), ["'web' (f) was judged under the policy versions [7], and [7, 9] were in force"]);
+});
+
+test("a snapshot of a logical environment follows from its members, but for those that are not shown", () => {
+  assert.equal(checkLogicalSnapshot(stored(null, 0, 0, 0), []), []);
+  assert.equal(checkLogicalSnapshot(stored(false, 3, 1, 2), [stored(true, 3, 0, 0), stored(false, 0, 1, 0), stored(null, 0, 0, 2)]), []);
+  assert.equal(checkLogicalSnapshot(stored(null, 1, 0, 0), [stored(true, 1, 0, 0)]), []);
+  assert.equal(checkLogicalSnapshot(stored(true, 1, 0, 0), [stored(true, 1, 0, 0)]), []);
+  assert.equal(checkLogicalSnapshot(stored(true, 1, 0, 0), [stored(null, 0, 0, 1)]), [
+    "1 compliant artifacts are stored as the count, and 0 are there", "0 unknown artifacts are stored as the count, and 1 are there",
+    "the snapshot is stored as COMPLIANT, and follows as UNKNOWN from what ran",
+  ]);
+  assert.equal(checkLogicalSnapshot(stored(null, 0, 1, 0), [stored(false, 0, 1, 0)]), ["the snapshot is stored as UNKNOWN, and follows as NON-COMPLIANT from what ran"]);
+});
+
+test("verdicts in words", () => {
+  assert.equal([true, false, null].map(verdictWord), ["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
+});
+
+test.run();
