@@ -46,7 +46,9 @@ artifacts:
     - { type: generic, name: "*" }
 `;
 
-/** Attached to the environment beside the one above. */
+/** An environment with three policies. */
+export const ENVIRONMENT = "production";
+/** Attached to it beside the one above. */
 const FURTHER_POLICIES: Readonly<Record<string, string>> = {
   tests: `
 _schema: https://assay.example.com/schemas/policy/environment/v1
@@ -110,7 +112,7 @@ export async function populate(url: string): Promise<void> {
   for (const name of ["review", "pull-request"] as const) await send(trails.map((n) => attestation(n, name, null)), 201);
   for (const [name, content] of Object.entries({ production: POLICY, ...FURTHER_POLICIES }))
     await send([form(`/policies/${ORG}`, { name }, { field: "policy_file", content }, "PUT", "payload")], 201);
-  const environment = { name: "production", type: "K8S", description: "", policies: ["production", ...Object.keys(FURTHER_POLICIES)] };
+  const environment = { name: ENVIRONMENT, type: "K8S", description: "", policies: ["production", ...Object.keys(FURTHER_POLICIES)] };
   await send([sendJson("PUT", `/api/v2/environments/${ORG}`, KEY, environment)], 201);
 }
 
