@@ -38,8 +38,8 @@ export type Context = {
 export type Recorder = {
   /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
   takes(weight: number): boolean;
-  /** Records a report. @returns the index of the snapshot, null when none was made; null instead of all that when the environment was archived meanwhile. */
-  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<{ index: number | null } | null>;
+  /** Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded, when the environment was archived meanwhile. */
+  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<{ planned: boolean; index: number | null }>;
 };
 
 export type Jobs = {

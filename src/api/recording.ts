@@ -37,8 +37,10 @@ export async function prepareReport(context: Context, name: string, type: Physic
   if (store.recording.isUnchanged(environment, digest)) return prepared;
   const survey = artifacts.length > MOST_TO_SURVEY && recorder.takes(artifacts.length) ? null : store.recording.survey(environment, "report", artifacts);
   if (survey && !recorder.takes(survey.weight)) return { ...prepared, survey };
-  const done = await recorder.report({ environmentId: environment.id, artifacts, actor: actorOf(context), entry: context.auditEntry() });
-  return { ...prepared, done };
+  const { planned, index } = await recorder.report({ environmentId: environment.id, artifacts, actor: actorOf(context), entry: context.auditEntry() });
+  // Archived on the way: the name leads nowhere now, which is refused as at any other time, or to an environment that took it.
+  if (!planned) return prepareReport(context, name, type, artifacts);
+  return { ...prepared, done: { index } };
 }
 
 /** Inside the write. @returns 201 when the report made a snapshot, 200 when nothing changed; `last_reported_at` moves in both cases. */

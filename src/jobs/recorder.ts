@@ -19,8 +19,11 @@ import type { RecordingOrder, RecordingResult } from "../workers/recording-worke
 /** Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the loop may be held for 20 ms. */
 const HEAVY = 64;
 
-/** Tasks that wait at most: each keeps its report in memory, and one of the largest reports takes a second or two. */
-const MOST_WAITING = 16;
+/**
+ * Artifacts in the reports that wait at most, because they are kept in memory, each with about a kilobyte: a few of the
+ * largest reports, or as many small ones as there are reporters, who may all come at the same second of the hour.
+ */
+const MOST_WAITING = 300_000;
 
 /** Milliseconds for a task, its waiting for others included: a hundred thousand artifacts take a fraction of it. */
 const DEADLINE = 300_000;
@@ -32,16 +35,18 @@ const isTrouble = (error: unknown): boolean =>
 export type RecordingPool = Pool<RecordingOrder, RecordingResult>;
 export type Recorder = ReturnType<typeof createRecorder>;
 
-/** @param pool null where there is no thread, as over a database in memory: then everything is done in the main thread. */
-export function createRecorder({ store, writer, now, pool }: { store: Store; writer: Writer; now(): number; pool: RecordingPool | null }) {
+type RecorderParts = { store: Store; writer: Writer; now(): number; pool: RecordingPool | null; mostWaiting?: number };
+
+/** @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main thread. */
+export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WAITING }: RecorderParts) {
   let sequence = 0;
-  let waiting = 0;
+  let artifactsWaiting = 0;
   let last: Promise<unknown> = Promise.resolve();
 
-  /** One task after the other: the thread keeps one plan. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    waiting += 1;
-    const turn = last.then(work).finally(() => (waiting -= 1));
+  /** One task after the other: the thread keeps one plan. @param artifacts in its report. */
+  function inTurn<T>(artifacts: number, work: () => Promise<T>): Promise<T> {
+    artifactsWaiting += artifacts;
+    const turn = last.then(work).finally(() => (artifactsWaiting -= artifacts));
     last = turn.catch(() => undefined);
     return turn;
   }
@@ -61,16 +66,14 @@ export function createRecorder({ store, writer, now, pool }: { store: Store; wri
     /** Whether so many artifacts to evaluate or write are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,
 
-    /**
-     * Records a report. @returns the index of the snapshot, null in it when none was made; null instead when the environment
-     * was archived before the report could be written. @throws AppError unavailable when the thread cannot do it now.
-     */
-    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<{ index: number | null } | null> {
+    /** Records a report. @returns not planned when the environment was archived on the way: then nothing was recorded. @throws AppError unavailable. */
+    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<RecordingResult> {
       if (!pool) throw new Error("there is no thread that records");
-      if (waiting >= MOST_WAITING) throw unavailable("The server has too many large reports to record. Please try again", 5);
+      const { length } = task.artifacts;
+      // A report larger than the limit is recorded when none waits.
+      if (artifactsWaiting > 0 && artifactsWaiting + length > mostWaiting) throw unavailable("The server has too many large reports to record. Please try again", 5);
       try {
-        const { planned, index } = await inTurn(() => record(pool, { ...task, cause: "report" }));
-        return planned ? { index } : null;
+        return await inTurn(length, () => record(pool, { ...task, cause: "report" }));
       } catch (error) {
         throw isTrouble(error) ? unavailable("The report could not be stored. Nothing was changed. Please try again", 5, error) : error;
       }
@@ -86,7 +89,7 @@ export function createRecorder({ store, writer, now, pool }: { store: Store; wri
         environment.archived_at !== null ||
         (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
       if (pool && store.snapshots.size(environmentId) > HEAVY) {
-        if (!isDone(store.environments.get(environmentId))) await inTurn(() => record(pool, { environmentId, cause, artifacts: null, actor, entry: null }));
+        if (!isDone(store.environments.get(environmentId))) await inTurn(0, () => record(pool, { environmentId, cause, artifacts: null, actor, entry: null }));
         return;
       }
       await writer.run(() => {

@@ -1,25 +1,17 @@
-// One release, from an empty directory to a verdict, through the executable and over real HTTP: requests are built by hand,
-// byte for byte as the Kosli CLI sends them (wire-contract 1.2 and 1.3), because no form library of ours would make its forms.
+// One release, from an empty directory to a verdict, through the executable and over real HTTP: requests as the Kosli CLI
+// sends them.
 
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { clientOf, told } from "./client.ts";
+import type { Client, Json } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
 const endToEnd = suite("end-to-end");
-
-type Json = Record<string, any>;
-type Answer = { status: number; body: any; headers: Headers; bytes: Buffer };
-type Method = "GET" | "PUT" | "POST";
-type Client = {
-  /** JSON as the CLI sends it: on a GET the content type without a body; `null` is sent as the four bytes. */
-  json(method: Method, path: string, body?: unknown): Promise<Answer>;
-  /** A form as the CLI sends it: the field part without a content type first, then the file as application/octet-stream. */
-  form(method: Method, path: string, field: string, value: unknown, file?: { part: string; name: string; content: Buffer | string }): Promise<Answer>;
-};
 
 const KEY = "ci-key-of-the-end-to-end-test-0123456789";
 const APPLY = `
@@ -67,33 +59,6 @@ const JUNIT_FILE = Buffer.from(Array.from({ length: 600_000 }, (_, index) => (in
 const SARIF_FILE = '{"runs": [], "note": "ä"}\n';
 const sha256 = (content: Buffer | string): string => createHash("sha256").update(content).digest("hex");
 
-function clientOf(url: string, key: string): Client {
-  const headers = { Authorization: `Bearer ${key}`, "User-Agent": "Kosli/v2.11.0", "Accept-Encoding": "gzip" };
-  async function send(method: Method, path: string, contentType: string, body?: Buffer<ArrayBuffer>): Promise<Answer> {
-    const response = await fetch(`${url}/api/v2${path}`, { method, headers: { ...headers, "Content-Type": contentType }, redirect: "error", ...(body ? { body } : {}) });
-    const bytes = Buffer.from(await response.arrayBuffer());
-    const isJson = response.headers.get("Content-Type")?.startsWith("application/json") && !response.headers.has("Content-Disposition");
-    return { status: response.status, body: isJson ? JSON.parse(bytes.toString()) : null, headers: response.headers, bytes };
-  }
-  return {
-    json: (method, path, body) => send(method, path, "application/json; charset=utf-8", body === undefined ? undefined : Buffer.from(JSON.stringify(body))),
-    form(method, path, field, value, file) {
-      const boundary = "6f1e0b2c9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a";
-      const parts = [`--${boundary}\r\nContent-Disposition: form-data; name="${field}"\r\n\r\n`, JSON.stringify(value), "\r\n"];
-      if (file)
-        parts.push(`--${boundary}\r\nContent-Disposition: form-data; name="${file.part}"; filename="${file.name}"\r\nContent-Type: application/octet-stream\r\n\r\n`);
-      const body = [...parts.map((part) => Buffer.from(part)), ...(file ? [Buffer.from(file.content), Buffer.from("\r\n")] : []), Buffer.from(`--${boundary}--\r\n`)];
-      return send(method, path, `multipart/form-data; boundary=${boundary}`, Buffer.concat(body));
-    },
-  };
-}
-
-/** The body of an answer that must have that status. */
-async function told(answering: Promise<Answer>, status: number): Promise<any> {
-  const { status: actual, body, bytes } = await answering;
-  assert.is(actual, status, bytes.toString("utf8", 0, 1000));
-  return body;
-}
 const entries = (body: Json): unknown[] => body["compliance_status"].attestations_statuses.map((entry: Json) => [entry["attestation_name"], entry["status"], entry["is_compliant"], entry["unexpected"]]);
 
 /** Everything that is asked before and after the restart, and must not differ. */

@@ -43,10 +43,7 @@ function open(directory: string) {
   const pool = createRecordingPool(directory);
   const recorder = createRecorder({ store, writer, now: () => 5000, pool });
   const entry = { organizationId, actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" }, operation: "k8s_report", event: "environment.reported", target: "/x", requestId: "r", detail: null };
-  const report = async (artifacts: readonly ReportedArtifact[]) => {
-    const done = await recorder.report({ environmentId, artifacts, actor: ADA, entry });
-    return done ? done.index : "archived";
-  };
+  const report = (artifacts: readonly ReportedArtifact[]) => recorder.report({ environmentId, artifacts, actor: ADA, entry }).then(({ index }) => index);
   const policy = (yaml: string) => store.policies.put(organizationId, { name: "p", description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "" } }).policy.id;
   const attach = (policyId: number) => {
     db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, 1)").run(environmentId, policyId);
@@ -124,10 +121,10 @@ test("what becomes known of an artifact while the thread is about to start it is
 });
 
 test("an environment that was archived on the way takes nothing", async () => {
-  await world(async ({ db, environmentId, writer, report }) => {
-    const late = report(artifacts(MANY));
+  await world(async ({ db, environmentId, writer, recorder, entry }) => {
+    const late = recorder.report({ environmentId, artifacts: artifacts(MANY), actor: ADA, entry });
     await writer.run(() => db.prepare("UPDATE environments SET archived_at = 1 WHERE id = ?").run(environmentId));
-    assert.is(await late, "archived");
+    assert.equal(await late, { planned: false, index: null });
     assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
   });
 });
@@ -172,12 +169,15 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
   });
 });
 
-test("a task too many is told to come again", async () => {
-  await world(async ({ report }) => {
-    const answers = await Promise.allSettled(Array.from({ length: 20 }, (_, offset) => report(artifacts(70, offset))));
-    const refused = answers.filter((answer) => answer.status === "rejected");
-    assert.is(refused.length, 4);
-    for (const { reason } of refused as PromiseRejectedResult[]) assert.is(reason.code, "unavailable");
+test("reports that wait are bounded by what is in them, not by their number", async () => {
+  await world(async ({ store, environmentId, entry, writer, pool }) => {
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool, mostWaiting: 210 });
+    const report = (count: number, offset = 0) => recorder.report({ environmentId, artifacts: artifacts(count, offset), actor: ADA, entry });
+    const outcomes = async (reports: Promise<unknown>[]) => (await Promise.allSettled(reports)).map((outcome) => (outcome.status === "rejected" ? outcome.reason.code : "recorded"));
+    assert.equal(await outcomes([70, 70, 70, 1, 70].map((count, place) => report(count, place))), ["recorded", "recorded", "recorded", "unavailable", "unavailable"]);
+    // Larger than the limit, alone; and everything that waited has made room.
+    assert.equal(await outcomes([report(300), report(1)]), ["recorded", "unavailable"]);
+    assert.equal(await outcomes(Array.from({ length: 40 }, (_, offset) => report(5, offset))), Array.from({ length: 40 }, () => "recorded"));
   });
 });
 

@@ -1,0 +1,209 @@
+// Requests at the same time on one environment, through the executable: whatever wins, the history has no gaps, every
+// answer is one of those that each request alone could have had, and what was acknowledged survives a kill.
+
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Answer, Json } from "./client.ts";
+import { COMPLIANT_TRAIL, PROVENANCE, SCANNED, fingerprint, items, openPlace, schema } from "./runtime-place.ts";
+import type { Place } from "./runtime-place.ts";
+
+const scenario = suite("runtime-races");
+let at: Place;
+scenario.before(async () => void (at = await openPlace()));
+scenario.after(() => at.close());
+
+const SETS = [{ "app:1": "race-1", shared: "race-shared" }, { "app:2": "race-2", shared: "race-shared" }];
+const send = (environment: string, place: number): Promise<Answer> => at.json("PUT", `/environments/acme/${environment}/report/docker`, { artifacts: items(SETS[place % 2] as Record<string, string>) });
+const many = <T>(count: number, make: (place: number) => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: count }, (_, place) => make(place)));
+const made = (answers: Answer[]): number => answers.filter(({ status }) => status === 201).length;
+const running = ({ artifacts }: Json): string[] => artifacts.filter(({ annotation }: Json) => annotation.now > 0).map(({ name }: Json) => name);
+
+/** Snapshots 1 to n without a gap, in time; after the first, each runs the other of the two sets than the one before, unless policies made it. */
+async function whole(environment: string, count: number, alternating = true): Promise<void> {
+  const list: Json[] = await at.read(`/snapshots/acme/${environment}?interval=&page=1&per_page=1000&reverse=true`);
+  assert.equal(list.map(({ index }) => index), Array.from({ length: count }, (_, place) => place + 1), environment);
+  list.forEach(({ from, to }, place) => assert.is(to, list[place + 1]?.["from"] ?? 0, `${environment}#${place + 1} from ${from}`));
+  const sets = await Promise.all(list.map(async ({ index }) => running(await at.snapshot(environment, `${index}`)).join()));
+  assert.ok(sets.every((set) => SETS.some((one) => Object.keys(one).join() === set)), sets.join(" "));
+  if (alternating) sets.slice(1).forEach((set, place) => assert.is.not(set, sets[place], `${environment}#${place + 2}`));
+}
+
+scenario("many reports at once make one history, and a group above them one more", async () => {
+  await at.flow("race");
+  for (const label of ["race-1", "race-shared"]) await at.build({ flow: "race", trail: "t", name: label, label, reference: label });
+  await at.policy("race-policy", PROVENANCE);
+  const members = ["race-a", "race-b"];
+  // The same PUT at the same time, as two pipelines send it.
+  const creating = await many(8, (place) => at.json("PUT", "/environments/acme", { name: members[place % 2], type: "docker", description: "", policies: ["race-policy"] }));
+  assert.equal(creating.map(({ status, body }) => [status, body]), creating.map(() => [201, "OK"]));
+  await at.environment("race-all", "logical", { included_environments: members });
+
+  const answers = await many(40, (place) => send(members[place < 20 ? 0 : 1] as string, place));
+  for (const { status, body } of answers) assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
+  const counts = [made(answers.slice(0, 20)), made(answers.slice(20))] as const;
+  await whole("race-a", counts[0]);
+  await whole("race-b", counts[1]);
+  const list: Json[] = await at.read("/snapshots/acme/race-all?interval=&page=1&per_page=1000&reverse=true");
+  assert.equal(list.map(({ index }) => index), Array.from({ length: counts[0] + counts[1] }, (_, place) => place + 1));
+  for (const member of members) assert.is(await at.state(member), running(await at.snapshot(member)).includes("app:1"));
+  const both = [...running(await at.snapshot("race-a")), ...running(await at.snapshot("race-b"))];
+  assert.equal(running(await at.snapshot("race-all")), both);
+});
+
+scenario("renames, policies and allowlisting while reports arrive", async () => {
+  await at.environment("busy", "docker");
+  for (const name of ["busy-one", "busy-two"]) await at.policy(name, PROVENANCE);
+  const paths = "/environments/acme/busy/policies";
+  const allow = { artifact_fingerprint: fingerprint("race-1"), artifact_name: "app", description: "known" };
+  const changes = () => [
+    at.json("PUT", "/environments/acme/busy/rename", { new_name: "busy-now" }), at.json("POST", paths, { policy_names: ["busy-one"] }),
+    at.json("POST", paths, { policy_names: ["busy-two"] }), at.json("DELETE", paths, { policy_names: ["busy-one"] }),
+    at.json("PUT", "/allowlists/acme/busy", allow), at.json("PATCH", "/environments/acme/busy", { description: "busy" }),
+    at.json("PATCH", "/tags/acme/environment/busy", { set_tags: { busy: "1" }, remove_tags: null }),
+  ];
+  const [before, changed, after] = await Promise.all([many(10, (place) => send("busy", place)), Promise.all(changes()), many(10, (place) => send("busy", place))]);
+  for (const { status, body } of [...before, ...after]) assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
+  assert.equal(changed.map(({ status, body }) => [status, body]), [...Array.from({ length: 4 }, () => [200, "OK"]), [201, allow], [200, "OK"], [200, "OK"]]);
+  const { name, description, tags, policies } = await at.read("/environments/acme/busy");
+  assert.equal([name, description, tags], ["busy-now", "busy", { busy: "1" }]);
+  assert.ok(policies.includes("busy-two"));
+  await whole("busy-now", await at.count("busy"), false);
+
+  // Versions at the same time: one after the other, and the last one is what the environment is held to in the end.
+  const versions = await many(4, (place) => at.policy("busy-two", schema(`  provenance: {required: ${place % 2 === 0}} # ${place}\n`), 200));
+  assert.equal(versions.map(({ versions: of }) => of.length).toSorted(), [2, 3, 4, 5]);
+  const latest = (await at.read("/policies/acme/busy-two")).versions.at(-1);
+  await at.ok("DELETE", paths, { policy_names: ["busy-one"] });
+  await at.json("PUT", "/environments/acme/busy/report/docker", { artifacts: items({ unknown: "race-unknown" }) });
+  const expected = !latest.policy_yaml.includes("true");
+  await at.until(async () => (await at.state("busy")) === expected);
+  assert.equal([latest.version, await at.state("busy")], [5, expected]);
+});
+
+scenario("archiving while reports arrive", async () => {
+  await at.environment("going", "docker");
+  await at.environment("going-group", "logical", { included_environments: ["going"] });
+  const gone = { message: "Environment named 'going' has been archived for organization 'acme'" };
+  await send("going", 0);
+  const [before, archiving, after] = await Promise.all([many(10, (place) => send("going", place + 1)), many(2, () => at.json("PUT", "/environments/acme/going/archive", null)), many(10, (place) => send("going", place))]);
+  const answers = [...before, ...after];
+  for (const { status, body } of answers) assert.equal(body, status === 404 ? gone : "OK", `${status}`);
+  assert.ok(answers.every(({ status }) => [200, 201, 404].includes(status)));
+  assert.equal(archiving.map(({ status, body }) => [status, body]).toSorted(), [[200, "OK"], [404, gone]]);
+  const { status, body } = await send("going", 0);
+  assert.equal([status, body], [404, gone]);
+  const group = await at.read("/environments/acme/going-group");
+  assert.equal([group.included_environments, await at.count("going-group")], [[], made(answers) + 1]);
+  const { environment_name } = (await at.snapshot("going-group", "1")).artifacts[0];
+  assert.match(environment_name, /^going-archived-at-\d+$/);
+  await whole(environment_name, made(answers) + 1);
+  // The name is free at once.
+  await at.environment("going", "docker");
+  assert.is((await send("going", 0)).status, 201);
+  assert.is(await at.count("going"), 1);
+});
+
+/** So many that a thread of its own evaluates and records them. */
+const thousands = (tag: string): Json[] => items(Object.fromEntries(Array.from({ length: 3000 }, (_, place) => [`/srv/${tag}/${String(place).padStart(4, "0")}`, `${place}`])));
+
+scenario("changes while a large report is recorded", async () => {
+  await at.policy("heavy-policy", PROVENANCE);
+  await at.environment("heavy", "server");
+  await at.environment("heavy-group", "logical", { included_environments: ["heavy"] });
+  const [one, two] = [thousands("one"), thousands("two")];
+  const report = (artifacts: readonly Json[]) => at.json("PUT", "/environments/acme/heavy/report/server", { artifacts });
+  const paths = "/environments/acme/heavy/policies";
+  await at.report("heavy", "server", one, 201);
+  await at.ok("POST", paths, { policy_names: ["heavy-policy"] });
+  // Answered when the snapshot is there, however long that took.
+  assert.equal([await at.count("heavy"), await at.state("heavy"), await at.count("heavy-group"), await at.state("heavy-group")], [2, false, 2, false]);
+  const answers = await Promise.all([report(two), at.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }), report(one), at.json("DELETE", paths, { policy_names: ["heavy-policy"] }), report(two)]);
+  assert.equal(answers.map(({ status, body }) => [status, body]), [[201, "OK"], [200, "OK"], [201, "OK"], [200, "OK"], [201, "OK"]]);
+  const latest = await at.snapshot("heavy");
+  assert.equal([latest.applied_policies, latest.artifact_compliance_count, await at.state("heavy")], [[], { true: 0, false: 0, null: 3000 }, null]);
+  assert.equal(running(latest), two.map(({ digests }) => Object.keys(digests)[0]));
+  const list: Json[] = await at.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
+  assert.equal(list.map(({ index }) => index), list.map((_, place) => place + 1));
+  assert.is(await at.count("heavy-group"), list.length);
+
+  const gone = { message: "Environment named 'heavy' has been archived for organization 'acme'" };
+  const [late, archiving] = await Promise.all([report(one), at.json("PUT", "/environments/acme/heavy/archive", null)]);
+  assert.equal([archiving.status, archiving.body], [200, "OK"]);
+  assert.equal(late.body, late.status === 404 ? gone : "OK");
+  assert.ok(late.status === 404 || late.status === 201, `${late.status}`);
+  assert.is(await at.count("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
+});
+
+scenario("facts that change while a report is recorded are seen by the next one", async () => {
+  await at.flow("seen", SCANNED);
+  await at.policy("seen-policy", COMPLIANT_TRAIL);
+  for (const [round, size] of [1, 1, 500, 500, 2000].entries()) {
+    const name = `seen-${round}`;
+    const label = `seen-app-${round}`;
+    await at.environment(name, "server", { policies: ["seen-policy"] });
+    const running = [...items({ "/srv/app": label }), ...thousands(name).slice(0, size - 1)];
+    const report = () => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts: running });
+    const build = async (): Promise<void> => {
+      await at.build({ flow: "seen", trail: `t${round}`, name: "app", label });
+      await at.attest({ flow: "seen", trail: `t${round}`, label, name: "scan" });
+    };
+    const answers = await Promise.all([report(), build(), report(), report()]);
+    for (const answer of answers) if (answer) assert.ok([200, 201].includes(answer.status), `${answer.status}`);
+    const { status } = await report();
+    const { artifacts } = await at.snapshot(name);
+    const app = artifacts.find((one: Json) => one["name"] === "/srv/app");
+    assert.equal([app.compliant, app.flow_name], [true, "seen"], `${name}: the last report was answered ${status}`);
+    assert.is((await report()).status, 200);
+  }
+});
+
+scenario("every reporter at the same second, with more than the main thread records by itself", async () => {
+  const names = Array.from({ length: 24 }, (_, place) => `fleet-${place}`);
+  for (const name of names) await at.environment(name, "server");
+  const artifacts = thousands("fleet").slice(0, 100);
+  const answers = await Promise.all(names.map((name) => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts })));
+  assert.equal(answers.map(({ status, body }) => [status, body]), names.map(() => [201, "OK"]));
+  assert.equal(await Promise.all(names.map((name) => at.count(name))), names.map(() => 1));
+});
+
+scenario("a new version of a policy reaches its environments after a kill too", async () => {
+  const names = ["queued-1", "queued-2", "queued-3"];
+  await at.policy("queued-policy", PROVENANCE);
+  for (const name of names) {
+    await at.environment(name, "server", { policies: ["queued-policy"] });
+    await at.report(name, "server", thousands(name), 201);
+  }
+  await at.policy("queued-policy", schema("  provenance: {required: false}\n"), 200);
+  await at.restart("SIGKILL");
+  const states = () => Promise.all(names.map((name) => at.state(name)));
+  await at.until(async () => !(await states()).includes(false));
+  assert.equal([await states(), await Promise.all(names.map((name) => at.count(name)))], [[true, true, true], [2, 2, 2]]);
+});
+
+scenario("what was acknowledged before a kill is there after it", async () => {
+  await at.environment("killed", "docker");
+  await send("killed", 0);
+  let acknowledged = 1;
+  let sent = 0;
+  const sending = many(3, async (lane) => {
+    try {
+      for (let place = lane; place < 10_000; place += 1) {
+        sent += 1;
+        if ((await send("killed", place)).status === 201) acknowledged += 1;
+      }
+    } catch {
+      // The connection broke: nobody knows what became of this one.
+    }
+  });
+  await at.until(async () => (await at.count("killed")) >= 20);
+  const killing = at.restart("SIGKILL");
+  await sending;
+  await killing;
+  const count = await at.count("killed");
+  assert.ok(count >= acknowledged && count <= acknowledged + 3, `${count} snapshots of ${acknowledged} acknowledged, ${sent} sent`);
+  await whole("killed", count);
+  const last = running(await at.snapshot("killed")).includes("app:1") ? 0 : 1;
+  assert.equal([(await send("killed", last)).status, (await send("killed", last + 1)).status, await at.count("killed")], [200, 201, count + 1]);
+});
+
+scenario.run();
