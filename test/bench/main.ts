@@ -6,6 +6,8 @@
 // machine with either server alike; a server that is not near a whole core was held back by the driver, by the disk or by
 // the threads that wait for it.
 //
+// The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts.
+//
 // Everything happens below .build, on the disk of the checkout. The program judges no run: it prints and ends with 0,
 // unless something answered wrongly.
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -18,7 +20,9 @@ import { drive, get, sendJson } from "./load.ts";
 import type { Load, Outcome } from "./load.ts";
 import { cpuSeconds, memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
-import { APPLY_FILE, KEY, REPORT_BYTES, TRAILS, artifactPath, assertPath, attestation, populate, read, report } from "./world.ts";
+import { ms, percent, reached, row } from "./print.ts";
+import { measureRuntime } from "./runtime.ts";
+import { APPLY_FILE, ENVIRONMENT, KEY, REPORT_BYTES, TRAILS, artifactPath, assertPath, attestation, populate, read, report } from "./world.ts";
 
 const CONNECTIONS = 32;
 /** Before each kind of request is measured, so that both servers run compiled code. */
@@ -26,6 +30,8 @@ const WARM_UP_SECONDS = 4;
 const ATTACHMENT_BYTES = 1024;
 const EVIDENCE_MEGABYTES = 1024;
 const COLD_STARTS = 5;
+/** What `--only` calls the part about environments, reports and snapshots. */
+const RUNTIME = "runtime";
 
 const { values: options } = parseArgs({
   options: { seconds: { type: "string", default: "5" }, rounds: { type: "string", default: "3" }, only: { type: "string", default: "" } },
@@ -35,8 +41,8 @@ const rounds = Number(options.rounds);
 const only = new RegExp(options.only);
 
 type Work = Pick<Load, "next" | "expect">;
-/** A line of the table. `target` is the least ratio to the baseline. */
-type Line = { title: string; target: number; baseline: Work; assay: Work };
+/** A line of the table. `target` is the least ratio to the baseline; `runtime`: whether it is one of the runtime part too. */
+type Line = { title: string; runtime?: true; target: number; baseline: Work; assay: Work };
 
 const attachment = Buffer.alloc(ATTACHMENT_BYTES, "e");
 let lastAttachment = 0;
@@ -44,6 +50,18 @@ let lastAttachment = 0;
 function freshAttachment(): Buffer {
   attachment.write(`${++lastAttachment} `);
   return attachment;
+}
+
+let lastQuestion = 0;
+/**
+ * An assert in scope environment under an address that is new, though it means one of a few: letters are written as
+ * themselves or as %XX. Nothing is written while reads are measured, so the lines above show answers that the server keeps
+ * for as long as that is so (src/store/unchanged.ts). Any write empties it, and then a request costs what this one does.
+ */
+function freshQuestion(): Buffer {
+  const spelling = Math.floor(++lastQuestion / TRAILS);
+  const environment = [...ENVIRONMENT].map((letter, place) => ((spelling >> place) & 1 ? `%${letter.charCodeAt(0).toString(16)}` : letter)).join("");
+  return read(assertPath(lastQuestion % TRAILS, { environment }));
 }
 
 const NAMES = ["unit-tests", "review", "scan", "pull-request"] as const;
@@ -54,7 +72,9 @@ const bareWrite: Work = { expect: 201, next: (n) => sendJson("POST", "/rows", "n
 const LINES: readonly Line[] = [
   { title: "artifact by fingerprint", target: 0.5, baseline: bareRead, assay: { expect: 200, next: (n) => read(artifactPath(n % TRAILS)) } },
   { title: "assert, scope flow", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, null)) } },
-  { title: "assert, scope policy", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, "production")) } },
+  { title: "assert, scope policy", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { policy: "production" })) } },
+  { title: "assert, scope environment", runtime: true, target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { environment: ENVIRONMENT })) } },
+  { title: "... not asked before", runtime: true, target: 0.4, baseline: bareRead, assay: { expect: 200, next: () => freshQuestion() } },
   { title: "generic attestation", target: 0.3, baseline: bareWrite, assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), null) } },
   { title: "... with 1 KB of evidence", target: 0.3, baseline: bareWrite, assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), freshAttachment()) } },
 ];
@@ -71,11 +91,6 @@ async function measure(server: Server, work: Work, duration: number): Promise<Ro
 /** The round with the median throughput. */
 const median = (all: readonly Round[]): Round => [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
 
-const percent = (share: number): string => `${Math.round(share * 100)}%`;
-const reached = (good: boolean): string => (good ? "reached" : "NOT REACHED");
-const row = (cells: readonly (string | number)[]): void =>
-  console.log(cells.map((cell, index) => (index === 0 ? String(cell).padEnd(27) : String(cell).padStart(10))).join(""));
-const ms = (value: number): string => `${value.toFixed(1)} ms`;
 /** CPU for each request is what a noisy neighbour disturbs least. */
 const resources = ({ server, driver, perSecond }: Round): string =>
   `${Math.round((server.main / perSecond) * 1e6)} us of CPU a request (main thread ${percent(server.main)} of a core, all threads ${percent(server.all)}, driver ${percent(driver)})`;
@@ -125,7 +140,7 @@ async function main(root: string): Promise<void> {
 
   console.log(`${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ${CONNECTIONS} connections, ${rounds} rounds of ${seconds} s; an artifact answer has ${answerBytes} bytes, a report ${REPORT_BYTES}, over ${TRAILS} trails\n`);
   row(["", "req/s", "p50", "p99", "bare req/s", "p50", "p99", "ratio", "target"]);
-  for (const line of LINES) if (only.test(line.title)) await compare(line, baseline, assay);
+  for (const line of LINES) if (only.test(line.title) || (line.runtime && only.test(RUNTIME))) await compare(line, baseline, assay);
 
   console.log("");
   const { now, peak } = memory(assay.pid);
@@ -137,6 +152,7 @@ async function main(root: string): Promise<void> {
   }
   await assay.stop();
   await baseline.stop();
+  if (only.test(RUNTIME)) await measureRuntime(root);
   if (only.test("start")) {
     const start = await coldStart(root, data);
     row(["start to first reply", `${Math.round(start)} ms`, "", "", "", "", "", "", "<= 400 ms", `  ${reached(start <= 400)}`]);

@@ -46,6 +46,26 @@ artifacts:
     - { type: generic, name: "*" }
 `;
 
+/** An environment with three policies. */
+export const ENVIRONMENT = "production";
+/** Attached to it beside the one above. */
+const FURTHER_POLICIES: Readonly<Record<string, string>> = {
+  tests: `
+_schema: https://assay.example.com/schemas/policy/environment/v1
+artifacts:
+  attestations:
+    - { type: generic, name: unit-tests }
+    - { type: generic, name: review, if: 'flow.name == "flow-1"' }
+`,
+  anything: `
+_schema: https://assay.example.com/schemas/policy/environment/v1
+artifacts:
+  attestations:
+    - { type: generic, name: "*" }
+    - { type: "*", name: scan }
+`,
+};
+
 export const flowOf = (trail: number): string => `flow-${trail % FLOWS}`;
 export const trailName = (trail: number): string => `trail-${trail}`;
 export const fingerprintOf = (trail: number): string => trail.toString(16).padStart(64, "a1b2c3d4e5f60718");
@@ -90,7 +110,10 @@ export async function populate(url: string): Promise<void> {
   );
   for (const name of ["unit-tests", "scan"] as const) await send(trails.map((n) => attestation(n, name, null)), 201);
   for (const name of ["review", "pull-request"] as const) await send(trails.map((n) => attestation(n, name, null)), 201);
-  await send([form(`/policies/${ORG}`, { name: "production" }, { field: "policy_file", content: POLICY }, "PUT", "payload")], 201);
+  for (const [name, content] of Object.entries({ production: POLICY, ...FURTHER_POLICIES }))
+    await send([form(`/policies/${ORG}`, { name }, { field: "policy_file", content }, "PUT", "payload")], 201);
+  const environment = { name: ENVIRONMENT, type: "K8S", description: "", policies: ["production", ...Object.keys(FURTHER_POLICIES)] };
+  await send([sendJson("PUT", `/api/v2/environments/${ORG}`, KEY, environment)], 201);
 }
 
 /** Bytes of the JSON part of an attestation. */
@@ -120,7 +143,9 @@ export function report(trail: number, name: string): Record<string, unknown> {
 }
 
 export const artifactPath = (trail: number): string => `/api/v2/artifacts/${ORG}/${flowOf(trail)}/fingerprint/${fingerprintOf(trail)}`;
-export const assertPath = (trail: number, policy: string | null): string =>
-  `/api/v2/asserts/${ORG}/fingerprint/${fingerprintOf(trail)}${policy === null ? "" : `?policy_name=${policy}`}`;
+export const assertPath = (trail: number, scope: { policy: string } | { environment: string } | null): string => {
+  const query = scope === null ? "" : "policy" in scope ? `?policy_name=${scope.policy}` : `?environment_name=${scope.environment}`;
+  return `/api/v2/asserts/${ORG}/fingerprint/${fingerprintOf(trail)}${query}`;
+};
 
 export const read = (path: string): Buffer => get(path, KEY);
