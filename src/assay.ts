@@ -33,6 +33,7 @@ import { createRunner } from "./jobs/runner.ts";
 import type { Runner, Timer } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger } from "./log.ts";
+import { leaveCheckpoints } from "./store/database.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { KeyHolder } from "./store/api-keys.ts";
 import type { Store } from "./store/index.ts";
@@ -70,10 +71,12 @@ export const systemTimer: Timer = (seconds, ring) => {
  */
 export function createWriting(parts: { db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null }) {
   const { db, store, pool, ...rest } = parts;
-  const writer: Writer = new Writer(db, () => {
+  const writer: Writer = new Writer(db, (writes) => {
     if (store.jobs.wereAdded()) runner.wake();
+    recorder.committed(writes);
   });
   const recorder = createRecorder({ store, writer, now: parts.now, pool });
+  if (pool) leaveCheckpoints(db);
   const runner = createRunner({ ...rest, store, writer, handlers: jobHandlers(recorder) });
   return { writer, recorder, runner };
 }
@@ -294,7 +297,7 @@ export const createRecordingPool = (directory: string): RecordingPool =>
   createPool({
     name: "recording",
     size: 1,
-    queueLimit: 1,
+    queueLimit: 2,
     start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData }),
   });
 

@@ -32,10 +32,13 @@ const DEADLINE = 300_000;
 const isTrouble = (error: unknown): boolean =>
   error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError || (error instanceof TaskError && isStorageFailure(error));
 
+/** After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by itself. */
+const CHECKPOINT_WRITES = 256;
+
 /** A report is about so many bytes for each of its artifacts, or more. */
 const LEAST_BYTES = 100;
 
-export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult>;
+export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult | null>;
 export type Recorder = ReturnType<typeof createRecorder>;
 
 type RecorderParts = { store: Store; writer: Writer; now(): number; pool: RecordingPool | null; mostWaiting?: number };
@@ -78,7 +81,29 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
     }
   }
 
+  let writes = 0;
+
+  /**
+   * Most of the log is copied beside other writes. The rest, which came meanwhile, is copied while the right to write is lent,
+   * so that all of it is and the next write begins the log anew: otherwise it would grow for as long as there are writes.
+   */
+  async function checkpoint(thread: RecordingPool): Promise<void> {
+    await thread.run({ type: "checkpoint" }, { deadline: DEADLINE });
+    await writer.lend(() => thread.run({ type: "checkpoint" }, { deadline: DEADLINE }));
+  }
+
   return {
+    /**
+     * To be told of committed writes: now and then the thread copies the write-ahead log into the database file, which would
+     * hold up the main thread for as long as the disk takes. When it fails, SQLite itself copies at a later commit.
+     */
+    committed(count: number): void {
+      writes += count;
+      if (!pool || writes < CHECKPOINT_WRITES) return;
+      writes = 0;
+      inTurn(0, () => checkpoint(pool)).catch(() => undefined);
+    },
+
     /** Whether so many artifacts to evaluate or write are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,
 

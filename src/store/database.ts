@@ -88,6 +88,9 @@ export function openBeside(directory: string): Db {
   return db;
 }
 
+/** Checkpoints are somebody else's business (jobs/recorder.ts); this connection only helps out when the log has 64 MiB. */
+export const leaveCheckpoints = (db: Db): void => void db.pragma("wal_autocheckpoint = 16384");
+
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
   const db = withStablePlans(new Database(image ?? ":memory:", options(null)));

@@ -98,6 +98,8 @@ export function policyStore(db: Db, { now, newId }: Sources) {
      WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY environment.name`,
   );
   const documents = documentCache();
+  // Versions never change; but the id of one whose write was undone is given again, so who inserts one forgets what was there.
+  const documentOf = new Map<number, PolicyDocument>();
 
   const find = (organizationId: number, name: string): PolicyRow | null => byName.get(organizationId, name) ?? null;
   const latestVersion = (policyId: number): PolicyVersionRow | null => latestOf.get(policyId) ?? null;
@@ -136,10 +138,16 @@ export function policyStore(db: Db, { now, newId }: Sources) {
      * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what that means.
      */
     parsed(versionId: number): PolicyDocument {
+      const known = documentOf.get(versionId);
+      if (known) return known;
       const row = versionById.get(versionId);
       if (!row) throw new Error(`policy version ${versionId} is gone`);
       const document = documents(row.policy_yaml);
       if (!document) throw new Error(`version ${row.version} of policy ${row.policy_id} is stored but no valid policy`);
+      if (row.policy_yaml.length <= ORDINARY_CHARACTERS) {
+        if (documentOf.size >= CACHED_DOCUMENTS) documentOf.clear();
+        documentOf.set(versionId, document);
+      }
       return document;
     },
     /** The history, oldest first. */
@@ -166,7 +174,7 @@ export function policyStore(db: Db, { now, newId }: Sources) {
       let version: PolicyVersionRow | null = null;
       if (file && file.yaml !== previous?.policy_yaml) {
         const number = (previous?.version ?? 0) + 1;
-        insertVersion.run(id, number, file.comment, at, user, file.yaml);
+        documentOf.delete(Number(insertVersion.run(id, number, file.comment, at, user, file.yaml).lastInsertRowid));
         record(id, "new_version", at, user, { version: number });
         version = latestVersion(id);
       }
@@ -207,5 +215,7 @@ function documentCache(): (yaml: string) => PolicyDocument | null {
 
 /** More policies than most organizations ever attach to their environments. */
 const CACHED_DOCUMENTS = 64;
+/** A policy of a few hundred rules. */
+const ORDINARY_CHARACTERS = 65_536;
 /** Room for one file of the largest accepted size beside ordinary ones, which are pages. */
 const CACHED_CHARACTERS = 16 << 20;

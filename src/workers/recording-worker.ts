@@ -30,6 +30,8 @@ export type RecordingOrder =
   | { type: "read"; sequence: number; report: PhysicalType; bytes: Uint8Array }
   /** `artifacts` null: what ran still runs; "read": what the order before read. */
   | { type: "plan"; sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null }
+  /** Copies what is in the write-ahead log into the database file, as far as nobody reads it. */
+  | { type: "checkpoint" }
   /** `now`: epoch seconds; `entry` goes into the audit log when a snapshot is made. */
   | { type: "apply"; sequence: number; now: number; actor: Actor; entry: AuditEntry | null };
 
@@ -54,9 +56,15 @@ let read: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
 /** A number that changes with every commit of another connection. */
 const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
-serveTasks<RecordingOrder, RecordingResult | ReadResult>((order) => {
-  if (order.type === "read") return readText(order);
-  return order.type === "plan" ? plan(order) : apply(order);
+serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
+  switch (order.type) {
+    case "read": return readText(order);
+    case "plan": return plan(order);
+    case "apply": return apply(order);
+    case "checkpoint":
+      db.pragma("wal_checkpoint(PASSIVE)");
+      return null;
+  }
 });
 
 function readText({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): ReadResult {

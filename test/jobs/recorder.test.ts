@@ -1,5 +1,5 @@
 /** The recorder over a real file and a real thread. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -8,7 +8,7 @@ import { createRecordingPool } from "../../src/assay.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
 import { createRecorder } from "../../src/jobs/recorder.ts";
-import { openDatabase } from "../../src/store/database.ts";
+import { leaveCheckpoints, openDatabase } from "../../src/store/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { Writer } from "../../src/store/writer.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
@@ -53,7 +53,7 @@ function open(directory: string) {
     const id = store.reevaluation.ask(store.environments.get(environmentId), cause, ADA);
     return JSON.parse(store.jobs.get(id)?.payload_json ?? "");
   };
-  return { db, store, organizationId, environmentId, writer, pool, recorder, entry, report, policy, attach, asked };
+  return { db, directory, store, organizationId, environmentId, writer, pool, recorder, entry, report, policy, attach, asked };
 }
 
 const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
@@ -194,6 +194,25 @@ test("a text that is no report is refused as any body is, and leaves nothing", a
     assert.equal(await refusal('{"artifacts": [], "more": 1}'), invalid({ more: "Extra inputs are not permitted [input: 1]" }));
     assert.equal(await refusal("null"), invalid({ body: "Input should be a valid object [input: null]" }));
     assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
+  });
+});
+
+test("after some hundred writes the thread copies the log, so that it does not grow for ever", async () => {
+  await world(async ({ db, directory, store, recorder, writer, report }) => {
+    leaveCheckpoints(db);
+    let texts = 0;
+    const write = (count: number): Promise<unknown> =>
+      Promise.all(Array.from({ length: count }, () => writer.run(() => store.templates.intern(`# ${"x".repeat(4000)} ${(texts += 1)}`))));
+    const log = (): number => statSync(join(directory, "assay.db-wal")).size;
+    await write(256);
+    const once = log();
+    for (let round = 1; round <= 8; round += 1) {
+      recorder.committed(256);
+      // A report is recorded in its turn, behind the copy.
+      await report(artifacts(1, round));
+      await write(256);
+    }
+    assert.ok(log() < 3 * once, `${once} bytes grew to ${log()}`);
   });
 });
 
