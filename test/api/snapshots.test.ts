@@ -425,7 +425,13 @@ test("a policy that this program cannot read is marked, and the verdicts found w
   world.attach(at, environment, policy);
   const fingerprint = freshFingerprint();
   world.report(at, environment, [running("api", fingerprint)]);
-  server.db.prepare("UPDATE policy_versions SET policy_yaml = 'broken: [' WHERE policy_id = (SELECT id FROM policies WHERE public_id = ?)").run(policyId(policy));
+  // A version from a program that could read more than this one.
+  const strange = server.db
+    .prepare("INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) SELECT id, 2, 1, 'ann', 'broken: [' FROM policies WHERE public_id = ? RETURNING id")
+    .pluck()
+    .get(policyId(policy));
+  server.db.prepare("UPDATE evaluations SET verdicts_json = json_set(verdicts_json, '$[0].version_id', ?) WHERE environment_id = ?").run(strange, world.idOf(at, environment));
+  server.db.prepare("UPDATE snapshots SET policy_versions_json = json_array(?) WHERE environment_id = ?").run(strange, world.idOf(at, environment));
   const { status, body } = await read(at, environment);
   assert.is(status, 200);
   assert.equal(body.artifacts[0].policy_decisions, [{ policy_name: policy, policy_version: 1, status: "NON-COMPLIANT", rule_evaluations: [] }]);
