@@ -17,7 +17,7 @@ import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
-import { sendDownload, sendError, sendJson, sendStream, sendText } from "./reply.ts";
+import { sendDownload, sendError, sendStream, sendText } from "./reply.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { textProblem, validate } from "./validate.ts";
 
@@ -339,15 +339,16 @@ const sentKeys = (value: unknown): ReadonlySet<string> =>
 async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
   if ("download" in reply) return sendDownload(ctx, reply.download);
   if ("stream" in reply) return sendStream(ctx, reply.stream);
+  const text = "text" in reply ? reply.text : JSON.stringify(reply.body);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;
     // Checked in the form it has on the wire: undefined members are gone there.
-    const problems = declared ? validate(declared, JSON.parse(JSON.stringify(reply.body)), "response", "body") : { status: "undeclared" };
+    const problems = declared ? validate(declared, JSON.parse(text), "response", "body") : { status: "undeclared" };
     if (problems)
       throw new AppError("internal", "response does not match its declared shape", {
-        internal: { operation: operation.id, status: reply.status, problems, body: reply.body },
+        internal: { operation: operation.id, status: reply.status, problems, body: "text" in reply ? text : reply.body },
       });
   }
-  if (reply.headers) ctx.set(reply.headers);
-  sendJson(ctx, reply.status, reply.body);
+  if ("headers" in reply && reply.headers) ctx.set(reply.headers);
+  sendText(ctx, reply.status, text);
 }
