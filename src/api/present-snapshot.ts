@@ -51,10 +51,10 @@ type Shared = {
 };
 
 /**
- * A snapshot in full: the JSON text of a SnapshotResponse. An artifact whose record is damaged becomes a placeholder and never
+ * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a placeholder and never
  * fails the rest (semantics 9).
  */
-export function presentSnapshot(context: Context, environment: EnvironmentRow, snapshot: SnapshotRow): string {
+export function presentSnapshot(context: Context, environment: EnvironmentRow, snapshot: SnapshotRow): string[] {
   const { store, organization, urls } = context;
   const parts = partsOf(context, environment, snapshot);
   const rows = parts.flatMap((part) => rowsOf(context, part));
@@ -73,12 +73,12 @@ export function presentSnapshot(context: Context, environment: EnvironmentRow, s
     user_name: snapshot.user_name,
     applied_policies: presentPolicies(context, shared, parts, rows),
   };
-  const artifacts = presentEach(rows, (row) => presentArtifact(context, shared, row), (row) => JSON.stringify(placeholder(row)));
-  return withMember(head, "artifacts", `[${artifacts.join(",")}]`);
+  const artifacts = presentEach(rows, (row) => presentArtifact(context, shared, row), (row) => [JSON.stringify(placeholder(row))]);
+  return withMember(head, "artifacts", ["[", ...artifacts.flatMap((pieces, place) => (place === 0 ? pieces : [",", ...pieces])), "]"]);
 }
 
-/** The JSON text of an object that has one member more than `value`, which has some; `text` is the JSON text of that member. */
-const withMember = (value: object, name: string, text: string): string => `${JSON.stringify(value).slice(0, -1)},"${name}":${text}}`;
+/** The JSON text of an object that has one member more than `value`, which has some; `texts` is the JSON text of that member. All in pieces. */
+const withMember = (value: object, name: string, texts: readonly string[]): string[] => [`${JSON.stringify(value).slice(0, -1)},"${name}":`, ...texts, "}"];
 
 function partsOf({ store }: Context, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, telling: true, memberName: null }];
@@ -138,8 +138,8 @@ function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
   };
 }
 
-/** The JSON text of an Artifact. @throws Error for a damaged record. */
-function presentArtifact(context: Context, shared: Shared, { part, row, kept }: Row): string {
+/** The JSON text of an Artifact, in pieces. @throws Error for a damaged record. */
+function presentArtifact(context: Context, shared: Shared, { part, row, kept }: Row): string[] {
   if (!kept) throw new Error("the record is damaged");
   const { evaluation, instances } = kept;
   const flows = evaluation.facts.flows.map((flow) => presentFlow(context, shared, part, row, flow, instances));
@@ -159,7 +159,7 @@ function presentArtifact(context: Context, shared: Shared, { part, row, kept }: 
     commit_lead_time: first?.commit_lead_time ?? null,
     flows,
   };
-  return withMember(artifact, "policy_decisions", decisionsOf(context, shared, row.evaluation_id, evaluation));
+  return withMember(artifact, "policy_decisions", [decisionsOf(context, shared, row.evaluation_id, evaluation)]);
 }
 
 /** What a row tells by itself. */
