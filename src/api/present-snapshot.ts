@@ -51,8 +51,8 @@ type Shared = {
 };
 
 /**
- * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a placeholder and never
- * fails the rest (semantics 9).
+ * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a
+ * placeholder and never fails the rest (semantics 9).
  */
 export function presentSnapshot(context: Context, environment: EnvironmentRow, snapshot: SnapshotRow): string[] {
   const { store, organization, urls } = context;
@@ -77,7 +77,7 @@ export function presentSnapshot(context: Context, environment: EnvironmentRow, s
   return withMember(head, "artifacts", ["[", ...artifacts.flatMap((pieces, place) => (place === 0 ? pieces : [",", ...pieces])), "]"]);
 }
 
-/** The JSON text of an object that has one member more than `value`, which has some; `texts` is the JSON text of that member. All in pieces. */
+/** The JSON text of `value`, which is no empty object, with one member more; `texts` is the JSON text of that member. Both in pieces. */
 const withMember = (value: object, name: string, texts: readonly string[]): string[] => [`${JSON.stringify(value).slice(0, -1)},"${name}":`, ...texts, "}"];
 
 function partsOf({ store }: Context, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
@@ -242,7 +242,7 @@ function presentDiff(previous: ReplacedRow, flow: FlowRecord, record: ShownRecor
   };
 }
 
-/** The JSON text of the decisions. They follow from the evaluation and the documents of the policies, neither of which ever changes. */
+/** The JSON text of the decisions. They follow from the evaluation and the documents of the policies; neither changes, but a damaged policy is none. */
 function decisionsOf({ store }: Context, shared: Shared, evaluationId: number, evaluation: KeptEvaluation): string {
   const { facts, verdicts } = evaluation;
   const documents = verdicts.map(({ version_id }) => shared.document(version_id));

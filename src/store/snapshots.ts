@@ -187,9 +187,9 @@ export function snapshotStore(db: Db) {
 }
 
 /**
- * Evaluations in readable form, with the text that was made of each, keeping the ones used last: latest snapshots are read again and
- * again, and parsing and showing evaluations is most of the work of showing one. The texts are compared because a key is given
- * again when a write is undone.
+ * Evaluations in readable form, with the text that was made of each, keeping the ones used last: latest snapshots are read
+ * again and again, and parsing and showing evaluations is most of the work. Their JSON is compared because a key is given again
+ * when a write is undone.
  */
 function evaluationCache() {
   type Text = { from: readonly unknown[]; text: string };
@@ -237,9 +237,9 @@ function evaluationCache() {
   };
 }
 
-/** Room for a snapshot of about 1,400 artifacts under three policies. */
-const CACHED_BYTES = 18 << 20;
-/** What a character of an evaluation takes in memory, with what was read from it. */
+/** Room for a snapshot of about 1,600 artifacts under three policies of four rules. */
+const CACHED_BYTES = 20 << 20;
+/** What a character of an evaluation takes in memory at most, with what was read from it; one of a text takes one byte, or two. */
 const READ_BYTES = 4;
 
 /** @throws Error when the texts are not what evaluations keep. */

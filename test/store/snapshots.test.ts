@@ -101,19 +101,19 @@ test("texts take part in what is kept at most", () => {
   report(id, { a: 1 });
   const [row] = snapshots.evaluated(id, 1);
   assert.ok(row);
-  const rows = Array.from({ length: 5 }, (_, n) => ({ ...row, evaluation_id: 100 + n }));
+  const rows = Array.from({ length: 6 }, (_, n) => ({ ...row, evaluation_id: 100 + n }));
   const values = rows.map((one) => snapshots.kept(one));
   const large = "x".repeat(4 << 20);
   rows.forEach(({ evaluation_id }, n) => assert.is(snapshots.textOf(evaluation_id, values[n] as (typeof values)[0], [], () => large), large));
   assert.not(snapshots.kept(rows[0] as typeof row) === values[0], "dropped with its text");
-  assert.is(snapshots.kept(rows[4] as typeof row), values[4]);
-  const [huge] = values.slice(4);
+  const [last, huge] = [rows[4] as typeof row, values[4]];
   assert.ok(huge);
+  assert.is(snapshots.kept(last), huge);
   const text = "y".repeat(32 << 20);
-  assert.is(snapshots.textOf(104, huge, [null], () => text), text, "larger than everything that is kept");
-  const alone = snapshots.kept(rows[4] as typeof row);
+  assert.is(snapshots.textOf(last.evaluation_id, huge, [null], () => text), text, "larger than everything that is kept");
+  const alone = snapshots.kept(last);
   assert.not(alone === huge);
-  assert.is(snapshots.kept(rows[4] as typeof row), alone, "and there is room again");
+  assert.is(snapshots.kept(last), alone, "and there is room again");
 });
 
 test("the snapshot in force at a moment is the last that was made until then", () => {
