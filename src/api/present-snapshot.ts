@@ -1,6 +1,7 @@
 /**
  * A snapshot as answers show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything beside their
- * own rows is read in one statement for each kind, and what is shared by many is made once.
+ * own rows is read in one statement for each kind, and what is shared by many is made once. More than half of the answer is
+ * decisions of policies, which never change: their text is kept from read to read, so the answer is put together as text.
  */
 import type { Static } from "typebox";
 import { unfold } from "../domain/compliance/environment.ts";
@@ -19,6 +20,7 @@ import { fromJson } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 import type { AppliedPolicy, PolicyDump, SnapshotArtifact, SnapshotArtifactFlow, SnapshotDeploymentDiff, SnapshotResponse } from "./snapshot-shapes.ts";
 
+type Snapshot = Static<typeof SnapshotResponse>;
 type Artifact = Static<typeof SnapshotArtifact>;
 type ArtifactFlow = Static<typeof SnapshotArtifactFlow>;
 type Diff = Static<typeof SnapshotDeploymentDiff>;
@@ -34,7 +36,7 @@ type Part = {
   memberName: string | null;
 };
 
-type Kept = KeptEvaluation & { reasons: readonly string[]; instances: Instances };
+type Kept = { evaluation: KeptEvaluation; reasons: readonly string[]; instances: Instances };
 /** `kept` is null for a row whose JSON is damaged. */
 type Row = { part: Part; row: EvaluatedArtifactRow; kept: Kept | null };
 
@@ -48,14 +50,17 @@ type Shared = {
   fingerprints(environment: EnvironmentRow): Set<string>;
 };
 
-/** A snapshot in full. An artifact whose record is damaged becomes a placeholder and never fails the rest (semantics 9). */
-export function presentSnapshot(context: Context, environment: EnvironmentRow, snapshot: SnapshotRow): Static<typeof SnapshotResponse> {
+/**
+ * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a
+ * placeholder and never fails the rest (semantics 9).
+ */
+export function presentSnapshot(context: Context, environment: EnvironmentRow, snapshot: SnapshotRow): string[] {
   const { store, organization, urls } = context;
   const parts = partsOf(context, environment, snapshot);
   const rows = parts.flatMap((part) => rowsOf(context, part));
   const shared = sharedBy(context, rows);
   const next = snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
-  return {
+  const head: Omit<Snapshot, "artifacts"> = {
     index: snapshot.idx,
     is_latest: snapshot.idx === environment.snapshot_count,
     timestamp: snapshot.timestamp,
@@ -66,10 +71,14 @@ export function presentSnapshot(context: Context, environment: EnvironmentRow, s
     html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
-    artifacts: presentEach(rows, (row) => presentArtifact(context, shared, row), placeholder),
     applied_policies: presentPolicies(context, shared, parts, rows),
   };
+  const artifacts = presentEach(rows, (row) => presentArtifact(context, shared, row), (row) => [JSON.stringify(placeholder(row))]);
+  return withMember(head, "artifacts", ["[", ...artifacts.flatMap((pieces, place) => (place === 0 ? pieces : [",", ...pieces])), "]"]);
 }
+
+/** The JSON text of `value`, which is no empty object, with one member more; `texts` is the JSON text of that member. Both in pieces. */
+const withMember = (value: object, name: string, texts: readonly string[]): string[] => [`${JSON.stringify(value).slice(0, -1)},"${name}":`, ...texts, "}"];
 
 function partsOf({ store }: Context, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, telling: true, memberName: null }];
@@ -90,8 +99,8 @@ function keptOf({ store }: Context, row: EvaluatedArtifactRow): Kept | null {
   try {
     const reasons = JSON.parse(row.reasons_json) as string[];
     const instances = JSON.parse(row.instances_json) as Instances;
-    const { facts, verdicts } = store.snapshots.kept(row);
-    return Array.isArray(reasons) && Array.isArray(instances.created) ? { facts, verdicts, reasons, instances } : null;
+    const evaluation = store.snapshots.kept(row);
+    return Array.isArray(reasons) && Array.isArray(instances.created) ? { evaluation, reasons, instances } : null;
   } catch {
     return null;
   }
@@ -101,7 +110,7 @@ function sharedBy({ store }: Context, rows: readonly Row[]): Shared {
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
   for (const { kept } of rows)
-    for (const { artifact_id, deployment_id } of kept?.facts.flows ?? []) {
+    for (const { artifact_id, deployment_id } of kept?.evaluation.facts.flows ?? []) {
       artifactIds.add(artifact_id);
       if (deployment_id !== null) deploymentIds.add(deployment_id);
     }
@@ -129,19 +138,18 @@ function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
   };
 }
 
-/** @throws Error for a damaged record. */
-function presentArtifact(context: Context, shared: Shared, { part, row, kept }: Row): Artifact {
+/** The JSON text of an Artifact, in pieces. @throws Error for a damaged record. */
+function presentArtifact(context: Context, shared: Shared, { part, row, kept }: Row): string[] {
   if (!kept) throw new Error("the record is damaged");
-  const { facts, instances } = kept;
-  const flows = facts.flows.map((flow) => presentFlow(context, shared, part, row, flow, instances));
+  const { evaluation, instances } = kept;
+  const flows = evaluation.facts.flows.map((flow) => presentFlow(context, shared, part, row, flow, instances));
   const first = flows[0];
-  return {
+  const artifact: Omit<Artifact, "policy_decisions"> = {
     ...outline({ part, row }),
     reasons_for_incompliance: row.compliant === 0 ? [...kept.reasons] : [],
     creationTimestamp: instances.created as number[],
     pods: (instances.pods ?? null) as Artifact["pods"],
     ecs_context: instances.ecs ?? null,
-    policy_decisions: kept.verdicts.map((verdict) => presentDecision(shared, verdict, facts)),
     flow_name: first?.flow_name ?? null,
     git_commit: first?.git_commit ?? null,
     commit_url: first?.commit_url ?? null,
@@ -151,6 +159,7 @@ function presentArtifact(context: Context, shared: Shared, { part, row, kept }: 
     commit_lead_time: first?.commit_lead_time ?? null,
     flows,
   };
+  return withMember(artifact, "policy_decisions", [decisionsOf(context, shared, row.evaluation_id, evaluation)]);
 }
 
 /** What a row tells by itself. */
@@ -233,6 +242,13 @@ function presentDiff(previous: ReplacedRow, flow: FlowRecord, record: ShownRecor
   };
 }
 
+/** The JSON text of the decisions. They follow from the evaluation and the documents of the policies; neither changes, but a damaged policy is none. */
+function decisionsOf({ store }: Context, shared: Shared, evaluationId: number, evaluation: KeptEvaluation): string {
+  const { facts, verdicts } = evaluation;
+  const documents = verdicts.map(({ version_id }) => shared.document(version_id));
+  return store.snapshots.textOf(evaluationId, evaluation, documents, () => JSON.stringify(verdicts.map((verdict) => presentDecision(shared, verdict, facts))));
+}
+
 /** Without rules where this program cannot read the policy: the status is the one that was found then. */
 function presentDecision(shared: Shared, verdict: KeptVerdict, facts: Facts): Static<typeof PolicyEvaluation> {
   const document = shared.document(verdict.version_id);
@@ -251,7 +267,7 @@ function presentPolicies({ store }: Context, shared: Shared, parts: readonly Par
   const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));
   for (const { row, kept } of rows) {
     if (row.now === 0 || row.compliant !== 0) continue;
-    for (const { version_id, status } of kept?.verdicts ?? [])
+    for (const { version_id, status } of kept?.evaluation.verdicts ?? [])
       if (status === "NON-COMPLIANT") failing.get(version_id)?.push({ name: row.name, fingerprint: row.fingerprint });
   }
   const named = store.snapshots.policyVersions(versionIds);

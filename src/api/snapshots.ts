@@ -45,7 +45,7 @@ export const getSnapshot = operation({
     if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
     const environment = context.store.environments.require(context.organization, name);
     const snapshot = requireSnapshot(context, environment, position, { label: labelOf(name, expression), name });
-    return { status: 200, body: presentSnapshot(context, environment, snapshot) };
+    return { status: 200, texts: presentSnapshot(context, environment, snapshot) };
   },
 });
 

@@ -17,7 +17,7 @@ import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
-import { sendDownload, sendError, sendJson, sendStream, sendText } from "./reply.ts";
+import { sendDownload, sendError, sendStream, sendText, utf8 } from "./reply.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { textProblem, validate } from "./validate.ts";
 
@@ -203,7 +203,7 @@ async function serve<Context, M extends Membership>(
   if (operation.status === "removed") throw gone();
   const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
   // What was found when authorizing is of this turn.
-  const answer = repeated && (house.answers.get(repeated) as string | undefined);
+  const answer = repeated && (house.answers.get(repeated) as string | Buffer | undefined);
   if (answer) return sendText(ctx, 200, answer);
 
   const params = checked(operation.params, { ...ctx.params }, "path");
@@ -229,7 +229,7 @@ async function serve<Context, M extends Membership>(
           });
     if (operation.method !== "GET") await house.settle(context);
     await send(house, operation, ctx, reply);
-    if (repeated && ctx.status === 200) house.answers.keep(repeated, ctx.body, (ctx.body as string).length + repeated.length, state);
+    if (repeated && ctx.status === 200) house.answers.keep(repeated, ctx.body, (ctx.body as string | Buffer).length + repeated.length, state);
   } finally {
     if (staged && !published) await house.evidence.discard([staged]);
   }
@@ -341,15 +341,16 @@ const sentKeys = (value: unknown): ReadonlySet<string> =>
 async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
   if ("download" in reply) return sendDownload(ctx, reply.download);
   if ("stream" in reply) return sendStream(ctx, reply.stream);
+  const text = "texts" in reply ? utf8(reply.texts) : JSON.stringify(reply.body);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;
     // Checked in the form it has on the wire: undefined members are gone there.
-    const problems = declared ? validate(declared, JSON.parse(JSON.stringify(reply.body)), "response", "body") : { status: "undeclared" };
+    const problems = declared ? validate(declared, JSON.parse(text.toString()), "response", "body") : { status: "undeclared" };
     if (problems)
       throw new AppError("internal", "response does not match its declared shape", {
-        internal: { operation: operation.id, status: reply.status, problems, body: reply.body },
+        internal: { operation: operation.id, status: reply.status, problems, body: "texts" in reply ? text.toString() : reply.body },
       });
   }
-  if (reply.headers) ctx.set(reply.headers);
-  sendJson(ctx, reply.status, reply.body);
+  if ("headers" in reply && reply.headers) ctx.set(reply.headers);
+  sendText(ctx, reply.status, text);
 }

@@ -27,8 +27,18 @@ const JSON_TYPE = "application/json; charset=utf-8";
 /** Writes a JSON body. */
 export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void => sendText(ctx, status, JSON.stringify(body));
 
-/** Writes a JSON body that is text already. */
-export function sendText(ctx: Koa.Context, status: number, text: string): void {
+/** The bytes of a text. For megabytes this costs half of joining the pieces: nothing is copied twice, and no string of that size is made. */
+export function utf8(pieces: readonly string[]): Buffer {
+  let size = 0;
+  for (const piece of pieces) size += Buffer.byteLength(piece);
+  const bytes = Buffer.allocUnsafe(size);
+  let end = 0;
+  for (const piece of pieces) end += bytes.write(piece, end);
+  return bytes;
+}
+
+/** Writes a JSON body that is text already, or the UTF-8 bytes of it. */
+export function sendText(ctx: Koa.Context, status: number, text: string | Buffer): void {
   ctx.status = status;
   // Set on the raw response: Koa's own setter parses the type anew on every reply.
   ctx.res.setHeader("Content-Type", JSON_TYPE);

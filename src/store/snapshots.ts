@@ -141,7 +141,7 @@ export function snapshotStore(db: Db) {
     `SELECT v.id AS version_id, p.public_id, p.name, v.version
      FROM json_each(?) JOIN policy_versions v ON v.id = json_each.value JOIN policies p ON p.id = v.policy_id`,
   );
-  const kept = evaluationCache();
+  const evaluations = evaluationCache();
 
   const sizeOf = db.prepare<[number], { size: number }>(
     `SELECT s.compliant_count + s.non_compliant_count + s.unknown_count AS size
@@ -158,7 +158,12 @@ export function snapshotStore(db: Db) {
     /** As artifacts, with the evaluations. */
     evaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] => evaluatedOf.all({ environment: environmentId, index }),
     /** The evaluation of a row of `evaluated`. The value is shared: nobody may change it. @throws Error for a damaged one. */
-    kept,
+    kept: evaluations.read,
+    /**
+     * A text about an evaluation that `kept` gave, made once and kept for as long as the evaluation is. It must follow from the
+     * evaluation and from the values in `from` alone; with other ones it is made anew. @throws what `make` throws.
+     */
+    textOf: evaluations.textOf,
     /** The snapshot in force at a moment (epoch seconds); 0 before the first. */
     indexAt: (environmentId: number, time: number): number => indexAt.get(environmentId, time)?.idx ?? 0,
     /** Snapshots from one index to another, both included, oldest first. */
@@ -182,39 +187,60 @@ export function snapshotStore(db: Db) {
 }
 
 /**
- * Evaluations in readable form, keeping the ones used last: latest snapshots are read again and again, and parsing is a
- * third of the work of showing one. The texts are compared because a key is given again when a write is undone.
+ * Evaluations in readable form, with the text that was made of each, keeping the ones used last: latest snapshots are read
+ * again and again, and parsing and showing evaluations is most of the work. Their JSON is compared because a key is given again
+ * when a write is undone.
  */
-function evaluationCache(): (row: EvaluatedArtifactRow) => KeptEvaluation {
-  const known = new Map<number, { facts: string; verdicts: string; value: KeptEvaluation }>();
-  let characters = 0;
+function evaluationCache() {
+  type Text = { from: readonly unknown[]; text: string };
+  type Entry = { facts: string; verdicts: string; value: KeptEvaluation; shown: Text | null };
+  const known = new Map<number, Entry>();
+  let bytes = 0;
+  const add = (id: number, entry: Entry): void => {
+    known.set(id, entry);
+    bytes += bytesOf(entry);
+    for (const oldest of known.keys()) {
+      if (bytes <= CACHED_BYTES) break;
+      drop(oldest);
+    }
+  };
   const drop = (id: number): void => {
     const entry = known.get(id);
     if (!entry) return;
     known.delete(id);
-    characters -= entry.facts.length + entry.verdicts.length;
+    bytes -= bytesOf(entry);
   };
-  return ({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }) => {
-    const entry = known.get(id);
-    if (entry?.facts === facts && entry.verdicts === verdicts) {
-      known.delete(id);
-      known.set(id, entry);
-      return entry.value;
-    }
-    const value = readEvaluation(facts, verdicts);
-    drop(id);
-    known.set(id, { facts, verdicts, value });
-    characters += facts.length + verdicts.length;
-    for (const oldest of known.keys()) {
-      if (characters <= CACHED_CHARACTERS) break;
-      drop(oldest);
-    }
-    return value;
+  const bytesOf = ({ facts, verdicts, shown }: Entry): number => (facts.length + verdicts.length) * READ_BYTES + (shown?.text.length ?? 0);
+
+  return {
+    read({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): KeptEvaluation {
+      const entry = known.get(id);
+      if (entry?.facts === facts && entry.verdicts === verdicts) {
+        known.delete(id);
+        known.set(id, entry);
+        return entry.value;
+      }
+      const value = readEvaluation(facts, verdicts);
+      drop(id);
+      add(id, { facts, verdicts, value, shown: null });
+      return value;
+    },
+    textOf(id: number, value: KeptEvaluation, from: readonly unknown[], make: () => string): string {
+      const entry = known.get(id);
+      if (entry?.value !== value) return make();
+      if (entry.shown && entry.shown.from.length === from.length && entry.shown.from.every((one, place) => one === from[place])) return entry.shown.text;
+      const text = make();
+      drop(id);
+      add(id, { ...entry, shown: { from, text } });
+      return text;
+    },
   };
 }
 
-/** Room for a snapshot of about 1,500 artifacts; in memory a character takes three to four bytes, with what was read from it. */
-const CACHED_CHARACTERS = 4 << 20;
+/** Room for a snapshot of about 1,600 artifacts under three policies of four rules. */
+const CACHED_BYTES = 20 << 20;
+/** What a character of an evaluation takes in memory at most, with what was read from it; one of a text takes one byte, or two. */
+const READ_BYTES = 4;
 
 /** @throws Error when the texts are not what evaluations keep. */
 function readEvaluation(factsJson: string, verdictsJson: string): KeptEvaluation {

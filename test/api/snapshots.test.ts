@@ -418,6 +418,60 @@ test("a damaged record is marked and the rest is shown", async () => {
   assert.equal((await read(at, environment)).body.artifacts.map(({ flows }: any) => flows.length), [0, 0, 0]);
 });
 
+test("a snapshot reads the same every time; what changed beside its evaluations is seen, and damage after a good read too", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const policies = [
+    await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - type: junit\n      name: tests\n" }),
+    await server.given.policy(at, { yaml: 'artifacts:\n  attestations:\n    - if: ${{ matches(artifact.name, "é😀") }}\n      type: generic\n      name: scan\n' }),
+  ];
+  const { fingerprint } = await built(at, flow);
+  const environment = world.environment(at);
+  world.attach(at, environment, ...policies);
+  world.report(at, environment, [running("api", fingerprint), running("web", freshFingerprint())]);
+  const id = world.idOf(at, environment);
+  const evaluation = server.db.prepare<[string], { id: number; verdicts_json: string }>("SELECT e.id, e.verdicts_json FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id WHERE a.fingerprint = ?").get(fingerprint);
+  assert.ok(evaluation);
+  const first = await read(at, environment);
+  assert.is(first.status, 200, first.text);
+  assert.is((await read(at, environment)).text, first.text);
+  assert.is(first.body.artifacts[0].policy_decisions[1].rule_evaluations[2].rule.definition.if.text, 'matches(artifact.name, "é😀")');
+
+  const yaml = server.db.prepare<[string], string>("SELECT v.policy_yaml FROM policy_versions v JOIN policies p ON p.id = v.policy_id WHERE p.name = ?").pluck().get(policies[0] as string);
+  const rewrite = (text: unknown) => server.db.prepare("UPDATE policy_versions SET policy_yaml = ? WHERE policy_id = (SELECT id FROM policies WHERE name = ?)").run(text, policies[0]);
+  rewrite("broken: [");
+  assert.equal((await read(at, environment)).body.artifacts[0].policy_decisions, [{ ...first.body.artifacts[0].policy_decisions[0], rule_evaluations: [] }, first.body.artifacts[0].policy_decisions[1]]);
+  rewrite(yaml);
+  assert.is((await read(at, environment)).text, first.text);
+
+  const damage = (text: string) => server.db.prepare("UPDATE evaluations SET verdicts_json = ? WHERE id = ?").run(text, evaluation.id);
+  const [version] = JSON.parse(evaluation.verdicts_json) as { version_id: number }[];
+  for (const text of ["{", `[{"version_id":${version?.version_id}}]`, `[{"version_id":${version?.version_id},"rules":[{},{},{},{}]}]`]) {
+    damage(text);
+    const { status, body } = await read(at, environment);
+    assert.is(status, 200, text);
+    const { annotation, compliant } = first.body.artifacts[0];
+    const placeholder = {
+      ...NOTHING_KNOWN, name: "api", fingerprint, compliant, annotation, creationTimestamp: [0],
+      reasons_for_incompliance: ["This record is damaged and cannot be shown. Tell the operator of the server its name"],
+    };
+    assert.equal(body.artifacts, [placeholder, first.body.artifacts[1]], text);
+  }
+  damage(evaluation.verdicts_json);
+  assert.is((await read(at, environment)).text, first.text);
+
+  server.db.prepare("UPDATE snapshot_artifacts SET instances_json = '{\"created\":[7]}' WHERE environment_id = ?").run(id);
+  assert.equal((await read(at, environment)).body.artifacts.map(({ creationTimestamp }: any) => creationTimestamp), [[7], [7]]);
+});
+
+test("a snapshot without artifacts has an empty list of them", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  world.report(at, environment, []);
+  const { status, body } = await read(at, environment);
+  assert.equal([status, body.artifacts, body.applied_policies], [200, [], []]);
+});
+
 test("a policy that this program cannot read is marked, and the verdicts found with it stay", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });

@@ -66,6 +66,56 @@ test("an evaluation is read once, and anew when its text is another one", () => 
   assert.equal(snapshots.kept(first), snapshots.kept(last), "dropped, and read again");
 });
 
+test("a text about an evaluation is made once, and anew when it would be another one", () => {
+  const { store: { snapshots }, environment, report } = world();
+  const id = environment("one");
+  report(id, { a: 1 });
+  const [row] = snapshots.evaluated(id, 1);
+  assert.ok(row);
+  const kept = snapshots.kept(row);
+  let made = 0;
+  const make = (text: string) => () => {
+    made += 1;
+    return text;
+  };
+  const [policy, other] = [{}, {}];
+  assert.throws(() => snapshots.textOf(row.evaluation_id, kept, [policy], () => { throw new Error("damaged"); }), /damaged/);
+  for (const text of ["first", "never made"]) assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make(text)), "first");
+  assert.is(snapshots.kept(row), kept, "the evaluation is the same still");
+  assert.is(made, 1);
+  for (const [from, text] of [[[other], "other"], [[other, policy], "longer"], [[], "none"], [[null], "null"], [[policy], "back"]] as const)
+    assert.is(snapshots.textOf(row.evaluation_id, kept, from, make(text)), text);
+  assert.is(made, 6);
+
+  const changed = { ...row, facts_json: '{"flows":[{"artifact_id":1}]}' };
+  const anew = snapshots.kept(changed);
+  assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make("of the former")), "of the former");
+  assert.is(snapshots.textOf(row.evaluation_id, anew, [policy], make("of another")), "of another");
+  assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make("not kept")), "not kept", "what is not kept has no kept text");
+  assert.is(snapshots.textOf(row.evaluation_id, anew, [policy], make("never made")), "of another");
+});
+
+test("texts take part in what is kept at most", () => {
+  const { store: { snapshots }, environment, report } = world();
+  const id = environment("one");
+  report(id, { a: 1 });
+  const [row] = snapshots.evaluated(id, 1);
+  assert.ok(row);
+  const rows = Array.from({ length: 6 }, (_, n) => ({ ...row, evaluation_id: 100 + n }));
+  const values = rows.map((one) => snapshots.kept(one));
+  const large = "x".repeat(4 << 20);
+  rows.forEach(({ evaluation_id }, n) => assert.is(snapshots.textOf(evaluation_id, values[n] as (typeof values)[0], [], () => large), large));
+  assert.not(snapshots.kept(rows[0] as typeof row) === values[0], "dropped with its text");
+  const [last, huge] = [rows[4] as typeof row, values[4]];
+  assert.ok(huge);
+  assert.is(snapshots.kept(last), huge);
+  const text = "y".repeat(32 << 20);
+  assert.is(snapshots.textOf(last.evaluation_id, huge, [null], () => text), text, "larger than everything that is kept");
+  const alone = snapshots.kept(last);
+  assert.not(alone === huge);
+  assert.is(snapshots.kept(last), alone, "and there is room again");
+});
+
 test("the snapshot in force at a moment is the last that was made until then", () => {
   const { store: { snapshots }, db, environment, report } = world();
   const id = environment("one");

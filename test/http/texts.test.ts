@@ -1,0 +1,127 @@
+/** Answers that are text already: they go the way of every JSON body. */
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import { Type } from "typebox";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { AppError } from "../../src/errors.ts";
+import { arrive, mountOperations } from "../../src/http/mount.ts";
+import type { House } from "../../src/http/mount.ts";
+import { NO_BODY, operationFor } from "../../src/http/operation.ts";
+import type { Reply } from "../../src/http/operation.ts";
+import { utf8 } from "../../src/http/reply.ts";
+import { Closed } from "../../src/http/schema.ts";
+import type { RequestEntry } from "../../src/log.ts";
+
+const test = suite("http/texts");
+let server: Server;
+let url: string;
+/** What the next request is answered with. */
+let texts: string[] = [];
+let handled = 0;
+const lines: { entry: RequestEntry; error: unknown }[] = [];
+const kept = new Map<string, { value: unknown; size: number }>();
+
+const declare = operationFor<null>();
+const common = {
+  method: "GET", tag: "Test", summary: "A text", permission: "public", audit: null, params: Closed({}), query: Closed({}), body: NO_BODY, example: {},
+  responses: { 200: { description: "A text", schema: Closed({ name: Type.String(), size: Type.Integer() }) } },
+  handle: (): Reply => {
+    handled += 1;
+    return { status: 200, texts };
+  },
+} as const;
+const house = (checkResponses: boolean): House<null> => ({
+  operations: [declare({ ...common, id: "get_text", path: "/text" }), declare({ ...common, id: "get_kept", path: "/kept", repeatable: true })],
+  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
+  authenticate: () => null,
+  membership: () => null,
+  context: () => null,
+  write: async (work) => work(),
+  audit: () => undefined,
+  settle: async () => undefined,
+  answers: { refresh: () => 1, get: (key) => kept.get(key)?.value, keep: (key, value, size) => void kept.set(key, { value, size }) },
+  evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  newId: () => "id",
+  logRequest: (entry, error) => void lines.push({ entry, error }),
+  checkResponses,
+});
+
+async function serving(checkResponses: boolean): Promise<void> {
+  const app = new Koa();
+  app.use(arrive(house(checkResponses)));
+  app.use(mountOperations(house(checkResponses)));
+  server = createServer(app.callback());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v2`;
+}
+test.before.each(async () => {
+  [handled, lines.length] = [0, 0];
+  kept.clear();
+  await serving(true);
+});
+test.after.each(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+const header = (answer: Response, name: string): string | null => answer.headers.get(name);
+
+test("the pieces are one body, with the type and the length in bytes of JSON", async () => {
+  texts = ['{"name":', '"é', "😀", '"', "", ',"size":1', "}"];
+  const answer = await fetch(`${url}/text`);
+  const text = '{"name":"é😀","size":1}';
+  assert.equal([answer.status, header(answer, "Content-Type"), header(answer, "Content-Length")], [200, "application/json; charset=utf-8", String(Buffer.byteLength(text))]);
+  assert.is(await answer.text(), text);
+  const head = await fetch(`${url}/text`, { method: "HEAD" });
+  assert.equal([head.status, header(head, "Content-Length"), await head.text()], [200, String(Buffer.byteLength(text)), ""]);
+});
+
+test("a text of megabytes arrives whole", async () => {
+  const piece = "x".repeat(1 << 20);
+  texts = ['{"name":"', piece, "ü", piece, '","size":2}'];
+  const { name } = (await (await fetch(`${url}/text`)).json()) as { name: string };
+  assert.ok(name === `${piece}ü${piece}`);
+});
+
+test("it is checked against the declared shape like every body", async () => {
+  for (const wrong of ['{"name":"a"}', '{"name":"a","size":1,"more":2}', '{"name":1,"size":1}', '"text"', "[]"]) {
+    texts = [wrong.slice(0, 2), wrong.slice(2)];
+    lines.length = 0;
+    const answer = await fetch(`${url}/text`);
+    assert.is(answer.status, 500, wrong);
+    assert.not.ok((await answer.text()).includes(wrong), "nothing of it is told");
+    const { error } = lines[0] ?? {};
+    assert.ok(error instanceof AppError);
+    assert.equal([error.code, error.message, (error.internal as { body?: unknown }).body], ["internal", "response does not match its declared shape", wrong]);
+  }
+  texts = ['{"name":'];
+  assert.is((await fetch(`${url}/text`)).status, 500, "no JSON at all");
+});
+
+test("what is served to clients is not read again", async () => {
+  server.close();
+  await serving(false);
+  texts = ["not ", "checked"];
+  const answer = await fetch(`${url}/text`);
+  assert.equal([answer.status, await answer.text()], [200, "not checked"]);
+});
+
+test("a repeatable one is kept by its size in bytes, and sent again as it was", async () => {
+  texts = ['{"name":"é"', ',"size":1}'];
+  const first = await fetch(`${url}/kept`);
+  texts = ['{"name":"other","size":2}'];
+  const again = await fetch(`${url}/kept`);
+  assert.equal([await first.text(), await again.text(), handled], ['{"name":"é","size":1}', '{"name":"é","size":1}', 1]);
+  assert.equal([again.status, header(again, "Content-Type"), header(again, "Content-Length")], [200, "application/json; charset=utf-8", "22"]);
+  assert.equal([...kept].map(([key, { size }]) => size - key.length), [22]);
+});
+
+test("the bytes are those of the joined text, whatever its characters are", () => {
+  for (const pieces of [[], [""], ["a"], ["a", "é", "€", "😀"], ["", "ü", ""], [`x${"y".repeat(20)}`.slice(3), "é".repeat(5000) + "z"]])
+    assert.equal(utf8(pieces).toString(), pieces.join(""));
+});
+
+test.run();
