@@ -4,7 +4,6 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import type { TrailStatus } from "../domain/compliance/trail.ts";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Subject } from "../domain/policy/evaluate.ts";
@@ -13,7 +12,7 @@ import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../http/schema.ts";
 import type { AllowlistRow } from "../store/allowlists.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
-import type { PolicyInForce } from "../store/policies.ts";
+import type { LatestVersion } from "../store/policies.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { fromJson } from "./shapes.ts";
@@ -167,7 +166,7 @@ export const assertArtifact = operation({
         : notFound(`Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`);
 
     const scope = environment ? ("environment" as const) : policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
-    const policies = environment ? store.policies.inForce(environment.id) : policyNames.map((name) => latestOf(context, name));
+    const policies = environment ? store.policies.inForce(environment.id) : policyNames.map((name) => store.policies.latestOf(organization, name));
     const subject = policies.length > 0 ? store.subjects.subject(params.fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "") : null;
     const evaluations = subject ? policies.map((policy) => evaluate(context, policy, subject)) : [];
     const satisfied = subject ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.length > 0 && flows.every((one) => one.compliant);
@@ -192,17 +191,8 @@ export const assertArtifact = operation({
   },
 });
 
-type Evaluated = Omit<PolicyInForce, "version_id"> & { version_id: number | null };
-
-/** A policy that the caller names. @throws AppError not_found with the text of messages 13. */
-function latestOf({ store, organization }: Context, name: string): Evaluated {
-  const policy = store.policies.require(organization, name);
-  const version = store.policies.latestVersion(policy.id);
-  return { policy_name: policy.name, version_id: version?.id ?? null, version: version?.version ?? 0 };
-}
-
 /** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
-function evaluate({ store }: Context, { policy_name, version_id, version }: Evaluated, subject: Subject): Static<typeof PolicyEvaluation> {
+function evaluate({ store }: Context, { policy_name, version_id, version }: LatestVersion, subject: Subject): Static<typeof PolicyEvaluation> {
   if (version_id === null) return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
   const verdict = evaluatePolicy(store.policies.parsed(version_id), subject);
   return {
@@ -236,7 +226,7 @@ function withoutProvenance({ organization, urls }: Context, environment: string,
 
 /** The artifact in one flow, with the stored verdict of its trail. */
 function presentFlow({ store, organization, urls }: Context, row: PlacedArtifactRow): Static<typeof AssertArtifactFlowResponse> {
-  const trail = row.trail_id === null ? null : (fromJson<TrailStatus>(store.trails.get(row.trail_id).compliance_json) as TrailStatus);
+  const trail = row.trail_id === null ? null : store.trails.compliance(row.trail_id);
   const own = fromJson<AttestationStatus[]>(row.attestations_json) ?? [];
   const entry = trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);
   return {

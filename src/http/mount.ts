@@ -57,6 +57,8 @@ export type House<Context, M extends Membership = Membership> = {
   /** What a caller is in an organization; null when there is no such organization. */
   membership(caller: Caller, organization: string): M | null;
   context(facts: RequestFacts<M>): Context;
+  /** Runs a handler that only reads: everything it reads is of one moment. */
+  read<T>(work: () => T): T;
   /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
   write<T>(work: () => T): Promise<T>;
   /** Appends the audit entry of a write that is about to be committed. Runs inside the writer. */
@@ -64,7 +66,7 @@ export type House<Context, M extends Membership = Membership> = {
   /** Waits, after the commit, for what a handler left to others and the answer should see done. */
   settle(context: Context): Promise<void>;
   /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
-  answers: { refresh(): number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
+  answers: { readonly state: number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
   evidence: EvidenceStage;
   newId(): string;
   logRequest(line: RequestEntry, error: unknown): void;
@@ -202,7 +204,8 @@ async function serve<Context, M extends Membership>(
   seen.facts = facts;
   if (operation.status === "removed") throw gone();
   const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
-  // What was found when authorizing is of this turn.
+  // Authorizing looked at the state of the database, in this turn.
+  const { state } = house.answers;
   const answer = repeated && (house.answers.get(repeated) as string | Buffer | undefined);
   if (answer) return sendText(ctx, 200, answer);
 
@@ -218,10 +221,9 @@ async function serve<Context, M extends Membership>(
       await house.evidence.publish([staged]);
       published = true;
     }
-    const state = repeated ? house.answers.refresh() : 0;
     const reply: Reply =
       operation.method === "GET"
-        ? operation.handle(context, input, prepared)
+        ? house.read(() => operation.handle(context, input, prepared))
         : await house.write(() => {
             const answer = operation.handle(context, input, prepared);
             if (operation.audit && !("unaudited" in answer)) house.audit(context);

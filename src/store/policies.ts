@@ -62,6 +62,13 @@ export type PolicyPut = {
 /** What a put did: `described` tells of a changed description, `version` is the version it added, null when it added none. */
 export type PolicyPutResult = { policy: PolicyRow; created: boolean; described: boolean; version: PolicyVersionRow | null };
 
+/** `version_id` null and `version` 0 for a policy without a version. */
+export type LatestVersion = Omit<PolicyInForce, "version_id"> & { version_id: number | null };
+
+type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
+
+const missing = (organization: OrganizationKey, name: string) => notFound(`Policy '${name}' does not exist in organization '${organization.name}'`);
+
 const COLUMNS = "id, public_id, organization_id, name, description, created_by, created_at, last_modified_at";
 const VERSION_COLUMNS = "id, policy_id, version, comment, timestamp, created_by, policy_yaml";
 
@@ -84,6 +91,12 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     `SELECT p.name AS policy_name, v.id AS version_id, v.version FROM environment_policies ep
        JOIN policies p ON p.id = ep.policy_id JOIN policy_versions v ON v.policy_id = ep.policy_id
      WHERE ep.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id) ORDER BY ep.position, ep.policy_id`,
+  );
+  // Without the text, which may be long: its rules are at hand parsed.
+  const named = db.prepare<[number, string], LatestVersion>(
+    `SELECT p.name AS policy_name, v.id AS version_id, coalesce(v.version, 0) AS version FROM policies p LEFT JOIN policy_versions v
+       ON v.policy_id = p.id AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = p.id)
+     WHERE p.organization_id = ? AND p.name = ?`,
   );
   const versionById = db.prepare<[number], PolicyVersionRow>(`SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE id = ?`);
   const insertVersion = db.prepare(
@@ -119,9 +132,15 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     /** The policy of that name, null when there is none. */
     find,
     /** The policy of that name. @throws AppError not_found with the text of messages 13. */
-    require(organization: Pick<OrganizationRow, "id" | "name">, name: string): PolicyRow {
+    require(organization: OrganizationKey, name: string): PolicyRow {
       const row = find(organization.id, name);
-      if (!row) throw notFound(`Policy '${name}' does not exist in organization '${organization.name}'`);
+      if (!row) throw missing(organization, name);
+      return row;
+    },
+    /** The latest version of the policy of that name. @throws AppError not_found with the text of messages 13. */
+    latestOf(organization: OrganizationKey, name: string): LatestVersion {
+      const row = named.get(organization.id, name);
+      if (!row) throw missing(organization, name);
       return row;
     },
     get,

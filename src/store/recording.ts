@@ -70,12 +70,6 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
      FROM snapshot_artifacts WHERE environment_id = ? AND last_index = ${OPEN}`,
   );
   const stale = db.prepare<[number], { fingerprint: string }>("SELECT fingerprint FROM stale_artifacts WHERE environment_id = ?");
-  const inForce = db.prepare<[number], { policy: string; version_id: number; version: number }>(
-    `SELECT p.name AS policy, v.id AS version_id, v.version
-     FROM environment_policies e JOIN policies p ON p.id = e.policy_id JOIN policy_versions v ON v.policy_id = p.id
-     WHERE e.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions latest WHERE latest.policy_id = p.id)
-     ORDER BY e.position, p.id`,
-  );
   const versionsOf = db.prepare<[number, number], { policy_versions_json: string }>(
     "SELECT policy_versions_json FROM snapshots WHERE environment_id = ? AND idx = ?",
   );
@@ -116,8 +110,8 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
   const clearStale = db.prepare("DELETE FROM stale_artifacts WHERE environment_id = ?");
 
   function appliedPolicies(environmentId: number): AppliedPolicy[] {
-    return inForce.all(environmentId).map(({ policy, version_id, version }) => ({
-      policyName: policy, versionId: version_id, version, document: policies.parsed(version_id),
+    return policies.inForce(environmentId).map(({ policy_name, version_id, version }) => ({
+      policyName: policy_name, versionId: version_id, version, document: policies.parsed(version_id),
     }));
   }
 

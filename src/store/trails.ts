@@ -1,6 +1,7 @@
 /** Trails and their append-only history. Verdicts are written by evaluation.ts only. */
 import { notFound } from "../errors.ts";
 import type { State } from "../domain/compliance/artifact.ts";
+import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { afterPrefix } from "./artifacts.ts";
 import type { Db, Sources } from "./database.ts";
 
@@ -49,6 +50,7 @@ export type TrailFilter = {
 export function trailStore(db: Db, { now, newId }: Sources) {
   const byName = db.prepare<[number, string], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`);
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
+  const complianceOf = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
   const insert = db.prepare(
     `INSERT INTO trails (public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, user_data_json,
                          template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
@@ -103,6 +105,12 @@ export function trailStore(db: Db, { now, newId }: Sources) {
       const row = byId.get(id);
       if (!row) throw new Error(`trail ${id} is gone`);
       return row;
+    },
+    /** The stored verdict of a trail that is known to exist. */
+    compliance(id: number): TrailStatus {
+      const text = complianceOf.get(id);
+      if (text === undefined) throw new Error(`trail ${id} is gone`);
+      return JSON.parse(text) as TrailStatus;
     },
     /** Creates a trail without a verdict; evaluation.ts must follow in the same write. @returns the new row. */
     create(at: { organizationId: number; flowId: number; name: string; createdBy: string }, fields: TrailFields): TrailRow {

@@ -7,7 +7,7 @@
 import type { Db } from "./database.ts";
 
 /** Characters that are kept at most; texts are what counts, a holder of a key stands for a few hundred. */
-const MOST_CHARACTERS = 8 << 20;
+const MOST_CHARACTERS = 4 << 20;
 
 export type Unchanged = {
   /**
@@ -15,6 +15,8 @@ export type Unchanged = {
    * is read from now on is of this state or a later one.
    */
   refresh(): number;
+  /** What the latest `refresh` gave. */
+  readonly state: number;
   /** What was kept; undefined when nothing was. Only right after `refresh`, before the event loop does anything else. */
   get(key: string): unknown;
   /** Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large it is. */
@@ -36,6 +38,9 @@ export function createUnchanged(db: Db): Unchanged {
   }
 
   return {
+    get state() {
+      return state;
+    },
     refresh() {
       const [nowOurs, nowOthers] = [ours.get() as number, others.get() as number];
       if (nowOurs === seenOurs && nowOthers === seenOthers) return state;

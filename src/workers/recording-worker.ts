@@ -11,7 +11,6 @@
 import { workerData } from "node:worker_threads";
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { readReport } from "../api/report-shapes.ts";
 import { AppError } from "../errors.ts";
 import type { ErrorCode, FieldErrors } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
@@ -67,9 +66,11 @@ serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
   }
 });
 
-function readText({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): ReadResult {
+async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): Promise<ReadResult> {
   kept = null;
   read = null;
+  // Only where there are such reports: the shapes and what checks them take ten megabytes.
+  const { readReport } = await import("../api/report-shapes.ts");
   try {
     const artifacts = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     read = { sequence, artifacts };
