@@ -484,6 +484,15 @@ CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts (environment_id, fi
 CREATE INDEX snapshot_artifacts_by_fingerprint ON snapshot_artifacts (organization_id, fingerprint, environment_id, first_index);
 CREATE INDEX snapshot_artifacts_running ON snapshot_artifacts (organization_id, fingerprint, environment_id) WHERE last_index = 9007199254740991;
 
+-- The events of an environment by the repositories from which their artifacts had provenance then: derived, for filters.
+CREATE TABLE environment_event_repos (
+  environment_id INTEGER NOT NULL REFERENCES environments (id),
+  repo_id        INTEGER NOT NULL REFERENCES repos (id),
+  first_index    INTEGER NOT NULL,
+  event_id       INTEGER NOT NULL, -- of snapshot_artifacts
+  PRIMARY KEY (environment_id, repo_id, first_index, event_id)
+) STRICT, WITHOUT ROWID;
+
 -- Running artifacts whose facts changed since they were evaluated; the next snapshot takes the new facts and clears the marks.
 CREATE TABLE stale_artifacts (
   environment_id INTEGER NOT NULL REFERENCES environments (id),

@@ -40,29 +40,35 @@ type EventFilter = IndexRange & { repoIds: readonly number[] | null };
 type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null };
 
 type Environment = Pick<EnvironmentRow, "id" | "type">;
-type Values = { environment: number; first: number; last: number; repos: string | null };
-
-type Source = (typeof SOURCES)[keyof typeof SOURCES];
+type Values = { environment: number; first: number; last: number };
+type Repos = { repo: number | null; repos: string | null };
 type KeyRow = Pick<EnvironmentEventRow, "id" | "position">;
+
+/** Where events are found. `id` and `position` are SQL expressions; `distinct` where one event may be found several times. */
+type Source = { id: string; position: string; from: string; where: string; distinct: "" | "DISTINCT" };
+
+const PHYSICAL = "x.environment_id = @environment AND x.first_index >= @first AND x.first_index <= @last";
+const LOGICAL = "l.environment_id = @environment AND l.idx >= @first AND l.idx <= @last";
+const EVENT = "x.annotation <> 'unchanged'";
+/** The usual filter has one repository, whose events lie in order. */
+const ONE_REPO = "x.repo_id = @repo";
+const SEVERAL_REPOS = "x.repo_id IN (SELECT value FROM json_each(@repos))";
+
+const ofMembers = (table: string, condition: string): string =>
+  `snapshots l CROSS JOIN ${table} x ON x.environment_id = l.member_id AND x.first_index = l.member_index AND ${condition}`;
 
 const SOURCES = {
   physical: {
-    position: "x.first_index",
-    from: "snapshot_artifacts x",
-    where: "x.environment_id = @environment AND x.annotation <> 'unchanged' AND x.first_index >= @first AND x.first_index <= @last",
+    all: { id: "x.id", position: "x.first_index", from: "snapshot_artifacts x", where: `${PHYSICAL} AND ${EVENT}`, distinct: "" },
+    one: { id: "x.event_id", position: "x.first_index", from: "environment_event_repos x", where: `${PHYSICAL} AND ${ONE_REPO}`, distinct: "" },
+    several: { id: "x.event_id", position: "x.first_index", from: "environment_event_repos x", where: `${PHYSICAL} AND ${SEVERAL_REPOS}`, distinct: "DISTINCT" },
   },
   logical: {
-    position: "l.idx",
-    from: "snapshots l CROSS JOIN snapshot_artifacts x ON x.environment_id = l.member_id AND x.first_index = l.member_index AND x.annotation <> 'unchanged'",
-    where: "l.environment_id = @environment AND l.idx >= @first AND l.idx <= @last",
+    all: { id: "x.id", position: "l.idx", from: ofMembers("snapshot_artifacts", EVENT), where: LOGICAL, distinct: "" },
+    one: { id: "x.event_id", position: "l.idx", from: ofMembers("environment_event_repos", ONE_REPO), where: LOGICAL, distinct: "" },
+    several: { id: "x.event_id", position: "l.idx", from: ofMembers("environment_event_repos", SEVERAL_REPOS), where: LOGICAL, distinct: "DISTINCT" },
   },
-} as const;
-
-/** The records that the facts name decide; the fingerprint only spares reading most facts. A damaged record matches nothing. */
-const OF_REPOS = `AND x.fingerprint IN (SELECT b.fingerprint FROM artifacts b WHERE b.repo_id IN (SELECT value FROM json_each(@repos)))
-  AND EXISTS (SELECT 1 FROM evaluations v, json_each(CASE WHEN json_valid(v.facts_json) THEN v.facts_json ELSE '{}' END, '$.flows') f
-              CROSS JOIN artifacts r ON r.id = CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END
-              WHERE v.id = x.evaluation_id AND r.repo_id IN (SELECT value FROM json_each(@repos)))`;
+} as const satisfies Record<string, Record<string, Source>>;
 
 /** What is shown of the events with these keys, in no order. */
 const SHOWN = `SELECT x.id, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
@@ -72,25 +78,25 @@ const SHOWN = `SELECT x.id, n.name AS environment_name, x.first_index AS snapsho
 
 export function environmentEventStore(db: Db) {
   const shown = db.prepare<[string], Omit<EnvironmentEventRow, "position">>(SHOWN);
-  const statements = ({ position, from, where }: Source, repos: string) => {
+  const statements = ({ id, position, from, where, distinct }: Source) => {
     const page = (direction: "ASC" | "DESC") =>
-      db.prepare<Values & { limit: number; offset: number }, KeyRow>(
-        `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} ${repos} ORDER BY ${position} ${direction}, x.id ${direction} LIMIT @limit OFFSET @offset`,
+      db.prepare<Partial<Values & Repos> & { limit: number; offset: number }, KeyRow>(
+        `SELECT ${distinct} ${id} AS id, ${position} AS position FROM ${from} WHERE ${where} ORDER BY ${position} ${direction}, ${id} ${direction} LIMIT @limit OFFSET @offset`,
       );
     return {
       newestFirst: page("DESC"),
       oldestFirst: page("ASC"),
-      count: db.prepare<Values, { n: number }>(`SELECT count(*) AS n FROM ${from} WHERE ${where} ${repos}`),
+      count: db.prepare<Partial<Values & Repos>, { n: number }>(`SELECT count(${distinct ? `DISTINCT ${id}` : "*"}) AS n FROM ${from} WHERE ${where}`),
     };
   };
-  const after = ({ position, from, where }: Source) =>
-    db.prepare<Omit<Values, "repos"> & { id: number; limit: number }, KeyRow>(
-      `SELECT x.id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR x.id > @id) ORDER BY ${position}, x.id LIMIT @limit`,
+  const after = ({ id, position, from, where }: Source) =>
+    db.prepare<Values & { id: number; limit: number }, KeyRow>(
+      `SELECT ${id} AS id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR ${id} > @id) ORDER BY ${position}, ${id} LIMIT @limit`,
     );
-  const prepared = {
-    physical: { all: statements(SOURCES.physical, ""), repos: statements(SOURCES.physical, OF_REPOS), after: after(SOURCES.physical) },
-    logical: { all: statements(SOURCES.logical, ""), repos: statements(SOURCES.logical, OF_REPOS), after: after(SOURCES.logical) },
-  };
+  const preparedFor = ({ all, one, several }: Record<"all" | "one" | "several", Source>) => ({
+    all: statements(all), one: statements(one), several: statements(several), after: after(all),
+  });
+  const prepared = { physical: preparedFor(SOURCES.physical), logical: preparedFor(SOURCES.logical) };
   const firstSince = db.prepare<[number, number], { idx: number }>(
     "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp >= ? ORDER BY timestamp, idx LIMIT 1",
   );
@@ -103,9 +109,16 @@ export function environmentEventStore(db: Db) {
   );
 
   const sourceOf = ({ type }: Environment) => prepared[type === "logical" ? "logical" : "physical"];
-  const valuesOf = ({ id }: Environment, { first, last, repoIds }: EventFilter): Values => ({
-    environment: id, first, last, repos: repoIds && JSON.stringify(repoIds),
-  });
+  /** The statements for a filter, and what is bound in them. */
+  function forFilter(environment: Environment, { first, last, repoIds }: EventFilter) {
+    const values = { environment: environment.id, first, last };
+    const source = sourceOf(environment);
+    if (!repoIds) return { found: source.all, values };
+    const [repo] = repoIds;
+    return repoIds.length === 1 && repo !== undefined
+      ? { found: source.one, values: { ...values, repo } }
+      : { found: source.several, values: { ...values, repos: JSON.stringify(repoIds) } };
+  }
 
   /** The events with these keys, in the order of the keys. */
   function rowsOf(keys: readonly KeyRow[]): EnvironmentEventRow[] {
@@ -119,11 +132,13 @@ export function environmentEventStore(db: Db) {
   return {
     /** One page, newest first unless `reverse`; within a snapshot in the order of recording, turned with the rest. */
     page(environment: Environment, filter: EventFilter, reverse: boolean, limit: number, offset: number): EnvironmentEventRow[] {
-      const source = sourceOf(environment)[filter.repoIds ? "repos" : "all"];
-      return rowsOf(source[reverse ? "oldestFirst" : "newestFirst"].all({ ...valuesOf(environment, filter), limit, offset }));
+      const { found, values } = forFilter(environment, filter);
+      return rowsOf(found[reverse ? "oldestFirst" : "newestFirst"].all({ ...values, limit, offset }));
     },
-    count: (environment: Environment, filter: EventFilter): number =>
-      sourceOf(environment)[filter.repoIds ? "repos" : "all"].count.get(valuesOf(environment, filter))?.n ?? 0,
+    count(environment: Environment, filter: EventFilter): number {
+      const { found, values } = forFilter(environment, filter);
+      return found.count.get(values)?.n ?? 0;
+    },
     /**
      * The next events after one, oldest first: for reading all of them with little memory.
      * @param from `first`: position of the event after which to go on, `id` its id; 0 to begin with `first`.

@@ -86,6 +86,14 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
                                      evaluation_id, started_index, instances_json)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
+  // What exits may have facts that were damaged since: that is no reason to refuse the report.
+  const addEventRepos = db.prepare(
+    `INSERT INTO environment_event_repos (environment_id, repo_id, first_index, event_id)
+     SELECT DISTINCT e.environment_id, a.repo_id, ?, ?
+     FROM evaluations e, json_each(iif(json_valid(e.facts_json), e.facts_json, '{}'), '$.flows') f
+       JOIN artifacts a ON a.id = iif(f.type = 'object', f.value ->> 'artifact_id', NULL)
+     WHERE e.id = ? AND a.repo_id IS NOT NULL`,
+  );
   const close = db.prepare("UPDATE snapshot_artifacts SET last_index = ? WHERE id = ?");
   const addSnapshot = db.prepare(
     `INSERT INTO snapshots (environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, user_name,
@@ -198,10 +206,11 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
     for (const { artifact, annotation, was, now: count } of exited) {
       const { row } = artifact;
       close.run(index - 1, row.id);
-      addArtifact.run(
+      const { lastInsertRowid } = addArtifact.run(
         environment.organization_id, environment.id, index, index, row.fingerprint, row.name, annotation, was, count, row.compliant,
         row.evaluation_id, row.started_index, row.instances_json,
       );
+      addEventRepos.run(index, lastInsertRowid, row.evaluation_id);
     }
     const verdicts = running.map(({ artifact }) => artifact.compliant);
     const count = (wanted: boolean | null): number => verdicts.filter((compliant) => compliant === wanted).length;
@@ -225,10 +234,11 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
       if (annotation === "unchanged" && evaluationId === row.evaluation_id && instancesJson === row.instances_json) return;
       close.run(index - 1, row.id);
     }
-    addArtifact.run(
+    const { lastInsertRowid } = addArtifact.run(
       environment.organization_id, environment.id, index, OPEN, fingerprint, name, annotation, was, count, integerOf(compliant),
       evaluationId, row?.started_index ?? index, instancesJson,
     );
+    if (annotation !== "unchanged") addEventRepos.run(index, lastInsertRowid, evaluationId);
   }
 
   /** The key of an evaluation: the one it had when nothing differs. */
