@@ -29,7 +29,7 @@ export const dev: Command = {
   details: [
     "Like assay serve, but the data directory is .assay-dev and the log level warn unless said otherwise, answers are checked",
     `against the API document, and the first start creates the organization ${ORGANIZATION} with the admin ${USER} and a key. Prints the`,
-    "key, the settings of the Kosli CLI, and a block for a shell that records a first attestation.",
+    "key, the settings of the Kosli CLI, and a block for a shell that records a first attestation and reports an environment.",
   ],
   options: {},
   takesConfig: true,
@@ -90,14 +90,15 @@ function announce(instance: Instance, key: string): Announcement {
     text:
       `${text}organization: ${ORGANIZATION}\nAPI key: ${key}\n\n` +
       "The four lines that begin with export set up the Kosli CLI too. Paste all of this into a shell to record a first\n" +
-      `attestation and to ask for the verdict:\n\n${script}\n`,
+      `attestation, to report what runs in an environment, and to ask for the verdicts:\n\n${script}\n`,
     fields: { ...fields, organization: ORGANIZATION, api_key: key, environment, script },
   };
 }
 
 /**
- * Commands for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with evidence, and the
- * verdict on the artifact. They may be pasted again: everything but the report of the artifact and the attestation is an update.
+ * Commands for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with evidence, the verdict
+ * on the artifact, an environment with a policy in which it runs, and the verdict there. They may be pasted again: everything
+ * but the report of the artifact and the attestation is an update.
  */
 function firstAttestation(environment: Readonly<Record<string, string>>): string {
   const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`);
@@ -117,6 +118,15 @@ trail:
         - name: unit-tests
           type: generic
 END
+cat >"$work/policy.yml" <<'END'
+_schema: https://assay.example.com/schemas/policy/v1
+artifacts:
+  provenance:
+    required: true
+  attestations:
+    - name: unit-tests
+      type: generic
+END
 echo "the program" >"$work/app"
 echo "12 tests passed" >"$work/tests.log"
 fingerprint=$(sha256sum <"$work/app" | cut -c1-64)
@@ -130,6 +140,14 @@ call -X POST "$api/artifacts/$KOSLI_ORG/$KOSLI_FLOW" -H "Content-Type: applicati
 call -X POST "$api/attestations/$KOSLI_ORG/$KOSLI_FLOW/trail/build-1/generic" -F "attachment_file=@$work/tests.log" --form-string 'data_json={"attestation_name": "unit-tests", "artifact_fingerprint": "'"$fingerprint"'", "is_compliant": true, "user_data": {"passed": 12}}'
 
 call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?flow_name=$KOSLI_FLOW"
+
+call -X PUT "$api/policies/$KOSLI_ORG" -F "policy_file=@$work/policy.yml" --form-string 'payload={"name": "tested"}' >"$work/policy.json"
+
+call -X PUT "$api/environments/$KOSLI_ORG" -H "Content-Type: application/json" --data '{"name": "production", "type": "server", "description": "Where app runs", "policies": ["tested"]}'
+
+call -X PUT "$api/environments/$KOSLI_ORG/production/report/server" -H "Content-Type: application/json" --data '{"artifacts": [{"digests": {"app": "'"$fingerprint"'"}, "creationTimestamp": '"$(date +%s)"'}]}'
+
+call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?environment_name=production"
 
 rm -r "$work"`;
 }

@@ -182,7 +182,7 @@ const curl = spawnSync("curl", ["--version"]).status === 0;
 if (!curl) console.log("skipped: the block that assay dev prints wants curl, which is not here");
 const withCurl = curl ? server : server.skip;
 
-withCurl("the block that assay dev prints records an attestation when it is pasted into a shell, also twice", () =>
+withCurl("the block that assay dev prints records an attestation and an environment when it is pasted into a shell, also twice", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const running = await start(["dev", "--data", data, "--listen", "127.0.0.1:0"]);
@@ -191,13 +191,16 @@ withCurl("the block that assay dev prints records an attestation when it is past
       const shell = spawnSync("/bin/sh", ["-eu"], { input: `${block}\n`, encoding: "utf8", env: { PATH: process.env["PATH"] ?? "", TMPDIR: directory } });
       assert.equal([shell.status, shell.stderr], [0, ""], `${shell.stderr}\n${running.output()}`);
       const answers = shell.stdout.trim().split("\n").map((line) => JSON.parse(line));
-      assert.is(answers.length, 5, `${round}: ${shell.stdout}`);
-      assert.equal(answers.slice(0, 4), ["OK", "OK", "OK", "OK"]);
+      assert.is(answers.length, 8, `${round}: ${shell.stdout}`);
+      assert.equal(answers.filter((answer) => typeof answer === "string"), ["OK", "OK", "OK", "OK", "OK", "OK"]);
       const verdict = answers[4];
       assert.equal([verdict.compliant, verdict.scope, verdict.flows[0].flow, verdict.flows[0].trail], [true, "flow", "first-flow", "build-1"]);
       assert.equal(verdict.compliance_status.attestations_statuses.map((status: Record<string, unknown>) => [status["attestation_name"], status["status"], status["is_compliant"], status["unexpected"]]), [
         ["unit-tests", "COMPLETE", true, false],
       ]);
+      const { compliant, scope, environment, policy_evaluations } = answers[7];
+      assert.equal([compliant, scope, environment], [true, "environment", "production"]);
+      assert.equal(policy_evaluations.map((one: Record<string, unknown>) => [one["policy_name"], one["status"]]), [["tested", "COMPLIANT"]]);
       assert.equal(readdirSync(directory), ["data"], "it cleans up behind itself");
     }
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
