@@ -2,14 +2,11 @@
  * Environments, their earlier names, tags, members and attached policies. How they are shown is in environment-lists.ts, what
  * runs in them in snapshots.ts.
  *
- * Invariants: as for flows (flows.ts): `name` is unique among active and archived environments alike, because an archived one
- * carries its suffix there, and a name never is both an environment's and an alias. Members of logical environments are
- * active and physical. Whatever changes a verdict in an environment moves its `revision`.
+ * Invariants: those of names (name-table.ts). Members of logical environments are active and physical. Whatever changes a
+ * verdict in an environment moves its `revision`.
  */
-import { archivedName } from "../domain/time.ts";
-import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
-import type { OrganizationRow } from "./organizations.ts";
+import { nameTable } from "./name-table.ts";
 import { tagTable } from "./tags.ts";
 import type { TagChange } from "./tags.ts";
 
@@ -47,7 +44,6 @@ export type EnvironmentRow = {
 export type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
 export type PolicyKey = { id: number; name: string };
 
-type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
 const names = [
   "id", "public_id", "organization_id", "name", "type", "description", "include_scaling", "require_provenance", "archived_at", "archived_name",
@@ -57,24 +53,15 @@ const names = [
 const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
 
 export function environmentStore(db: Db, { now, newId }: Sources) {
-  const byName = db.prepare<[number, string], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE organization_id = ? AND name = ?`);
+  const named = nameTable<EnvironmentRow>(db, { table: "environments", as: "environment", columns: COLUMNS, aliases: "environment_aliases", owner: "environment_id", kind: "Environment" });
   const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE id = ?`);
-  const byAlias = db.prepare<[number, string], EnvironmentRow>(
-    `SELECT ${COLUMNS} FROM environment_aliases alias JOIN environments environment ON environment.id = alias.environment_id
-     WHERE alias.organization_id = ? AND alias.name = ?`,
-  );
-  const byArchivedName = db.prepare<[number, string], { id: number }>("SELECT id FROM environments WHERE organization_id = ? AND archived_name = ? LIMIT 1");
   const insert = db.prepare(
     `INSERT INTO environments (public_id, organization_id, name, type, description, include_scaling, require_provenance, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const setFields = db.prepare("UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ? WHERE id = ?");
-  const setName = db.prepare("UPDATE environments SET name = ?, last_modified_at = ? WHERE id = ?");
-  const setArchived = db.prepare("UPDATE environments SET name = ?, archived_name = ?, archived_at = ?, last_modified_at = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id = ?");
   const moveRevision = db.prepare("UPDATE environments SET revision = revision + 1, last_modified_at = ? WHERE id = ?");
-  const dropAlias = db.prepare("DELETE FROM environment_aliases WHERE organization_id = ? AND name = ?");
-  const putAlias = db.prepare("INSERT INTO environment_aliases (organization_id, name, environment_id) VALUES (?, ?, ?)");
 
   const membersOf = db.prepare<[number], { member_id: number }>("SELECT member_id FROM environment_members WHERE logical_id = ? ORDER BY position");
   const lastMember = db.prepare<[number], { position: number | null }>("SELECT max(position) AS position FROM environment_members WHERE logical_id = ?");
@@ -93,20 +80,6 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
   const dropPolicies = db.prepare("DELETE FROM environment_policies WHERE environment_id = ?");
   const tags = tagTable(db, "environment_tags", "environment_id");
 
-  /** The environment of that name, else the active one that once had it; an archived one only under its suffixed name. */
-  function find(organizationId: number, name: string): EnvironmentRow | null {
-    const environment = byName.get(organizationId, name) ?? byAlias.get(organizationId, name);
-    return environment && (environment.archived_at === null || environment.name === name) ? environment : null;
-  }
-
-  /** As find. @throws AppError not_found that tells an unknown environment from an archived one (messages 9). */
-  function require(organization: OrganizationKey, name: string): EnvironmentRow {
-    const environment = find(organization.id, name);
-    if (environment) return environment;
-    const archived = byArchivedName.get(organization.id, name) ?? byAlias.get(organization.id, name);
-    throw archived ? archivedError(organization, name) : notFound(`Environment named '${name}' does not exist for organization '${organization.name}'`);
-  }
-
   /** The environment with that key; it must exist. */
   function get(id: number): EnvironmentRow {
     const row = byId.get(id);
@@ -118,22 +91,16 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
   const attached = (environmentId: number): PolicyKey[] => attachedTo.all(environmentId);
 
   return {
-    find,
-    require,
+    find: named.find,
+    require: named.require,
+    requireWritable: named.requireWritable,
+    holder: named.holder,
     get,
-    /** As require, and refuses an archived environment under its suffixed name too, which is read-only (semantics 1.8). @throws AppError not_found. */
-    requireWritable(organization: OrganizationKey, name: string): EnvironmentRow {
-      const environment = require(organization, name);
-      if (environment.archived_at !== null) throw archivedError(organization, name);
-      return environment;
-    },
-    /** The environment, active or archived, whose name this is at present; aliases do not count. What decides whether a name is taken. */
-    holder: (organizationId: number, name: string): EnvironmentRow | null => byName.get(organizationId, name) ?? null,
 
     /** Creates an environment; none may hold the name, an alias of that name ends. */
     create(organizationId: number, { name, type, ...fields }: EnvironmentFields & { name: string; type: EnvironmentType }): EnvironmentRow {
       const at = now();
-      dropAlias.run(organizationId, name);
+      named.take(organizationId, name);
       const { lastInsertRowid } = insert.run(
         newId(), organizationId, name, type, fields.description, Number(fields.includeScaling), Number(fields.requireProvenance), at, at,
       );
@@ -150,9 +117,7 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
 
     /** Gives an active environment a new name that none holds; the old one becomes an alias (semantics 1.8). */
     rename(row: EnvironmentRow, name: string): void {
-      dropAlias.run(row.organization_id, name);
-      setName.run(name, now(), row.id);
-      putAlias.run(row.organization_id, row.name, row.id);
+      named.rename(row, name, now());
     },
 
     /**
@@ -162,10 +127,7 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
      */
     archive(row: EnvironmentRow): string {
       const at = now();
-      let name = archivedName(row.name, at);
-      for (let second = at + 1; byName.get(row.organization_id, name); second += 1) name = archivedName(row.name, second);
-      dropAlias.run(row.organization_id, name);
-      setArchived.run(name, row.name, at, at, row.id);
+      const name = named.archive(row, at);
       // The logical ones may show their own time of modification now, which must not be older than the one they showed.
       modifyLogicalOf.run(at, row.id);
       dropMember.run(row.id);
@@ -232,6 +194,3 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
 }
 
 const sameList = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((id, place) => id === b[place]);
-
-const archivedError = (organization: OrganizationKey, name: string) =>
-  notFound(`Environment named '${name}' has been archived for organization '${organization.name}'`);

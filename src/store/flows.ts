@@ -1,13 +1,6 @@
-/**
- * Flows, their earlier names and their tags.
- *
- * Invariants: `name` is unique in the organization among active and archived flows alike, because an archived flow carries
- * its suffix there. A name never is both a flow's name and an alias: whoever takes a name removes the alias of that name.
- * Aliases of an archived flow stay, so that its earlier names still say what became of it, but they no longer resolve.
- */
-import { archivedName } from "../domain/time.ts";
-import { notFound } from "../errors.ts";
+/** Flows, their names (name-table.ts) and their tags. */
 import type { Db, Sources } from "./database.ts";
+import { nameTable } from "./name-table.ts";
 import type { stalenessStore } from "./staleness.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "./tags.ts";
 import type { TagChange, TagFilter, Tags } from "./tags.ts";
@@ -76,28 +69,18 @@ const listSql = (order: string): string =>
    WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`;
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
-type OrganizationKey = { id: number; name: string };
 
 export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof stalenessStore>) {
-  const byName = db.prepare<[number, string], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE organization_id = ? AND name = ?`);
-  const byAlias = db.prepare<[number, string], FlowRow>(
-    `SELECT ${COLUMNS} FROM flow_aliases AS alias JOIN flows AS flow ON flow.id = alias.flow_id
-     WHERE alias.organization_id = ? AND alias.name = ?`,
-  );
+  const named = nameTable<FlowRow>(db, { table: "flows", as: "flow", columns: COLUMNS, aliases: "flow_aliases", owner: "flow_id", kind: "Flow" });
   const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`);
-  const byArchivedName = db.prepare<[number, string], { id: number }>("SELECT id FROM flows WHERE organization_id = ? AND archived_name = ? LIMIT 1");
   const insert = db.prepare(
     `INSERT INTO flows (public_id, organization_id, name, description, visibility, template_id, repo_url, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare("UPDATE flows SET description = ?, visibility = ?, template_id = ?, repo_url = ?, last_modified_at = ? WHERE id = ?");
-  const setName = db.prepare("UPDATE flows SET name = ?, last_modified_at = ? WHERE id = ?");
-  const setArchived = db.prepare("UPDATE flows SET name = ?, archived_name = ?, archived_at = ?, last_modified_at = ? WHERE id = ?");
   const setActivity = db.prepare("UPDATE flows SET latest_activity_at = ?, latest_state = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE flows SET last_modified_at = ? WHERE id = ?");
-  const dropAlias = db.prepare("DELETE FROM flow_aliases WHERE organization_id = ? AND name = ?");
-  const putAlias = db.prepare("INSERT INTO flow_aliases (organization_id, name, flow_id) VALUES (?, ?, ?)");
   const listing = (order: string) => db.prepare<[ListParameters & { limit: number; offset: number }], FlowListRow>(listSql(order));
   const lists = {
     name: { asc: listing(ORDERS.name.asc), desc: listing(ORDERS.name.desc) },
@@ -110,21 +93,6 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
     organization, search, exact: caseSensitive ? 1 : 0, tags: tagFilterJson(tags),
   });
 
-  /** The flow of that name, else the active flow that once had it; an archived one only under its suffixed name. */
-  function find(organizationId: number, name: string): FlowRow | null {
-    const flow = byName.get(organizationId, name) ?? byAlias.get(organizationId, name);
-    return flow && (flow.archived_at === null || flow.name === name) ? flow : null;
-  }
-
-  /** As find. @throws AppError not_found that tells an unknown flow from an archived one (messages 11). */
-  function require(organization: OrganizationKey, name: string): FlowRow {
-    const flow = find(organization.id, name);
-    if (flow) return flow;
-    // An alias that find passed over belongs to an archived flow.
-    const archived = byArchivedName.get(organization.id, name) ?? byAlias.get(organization.id, name);
-    throw archived ? archivedError(organization, name) : notFound(`Flow named '${name}' does not exist for organization '${organization.name}'`);
-  }
-
   /** The flow with that key; it must exist. */
   function get(id: number): FlowRow {
     const row = byId.get(id);
@@ -133,26 +101,18 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
   }
 
   return {
-    find,
-    require,
+    find: named.find,
+    require: named.require,
+    requireWritable: named.requireWritable,
+    holder: named.holder,
     get,
     /** The flow with that public id in the organization, archived or not. */
     withPublicId: (organizationId: number, publicId: string): FlowRow | null => byPublicId.get(publicId, organizationId) ?? null,
 
-    /** As require, and refuses an archived flow under its suffixed name too, which is read-only (semantics 1.8). @throws AppError not_found. */
-    requireWritable(organization: OrganizationKey, name: string): FlowRow {
-      const flow = require(organization, name);
-      if (flow.archived_at !== null) throw archivedError(organization, name);
-      return flow;
-    },
-
-    /** The flow, active or archived, whose name this is at present; aliases do not count. What decides whether a name is taken. */
-    holder: (organizationId: number, name: string): FlowRow | null => byName.get(organizationId, name) ?? null,
-
     /** Creates a flow; no flow may hold the name, an alias of that name ends. */
     create(organizationId: number, { name, description, visibility, templateId, repoUrl }: FlowFields): FlowRow {
       const at = now();
-      dropAlias.run(organizationId, name);
+      named.take(organizationId, name);
       const { lastInsertRowid } = insert.run(newId(), organizationId, name, description, visibility, templateId, repoUrl, at, at);
       return get(Number(lastInsertRowid));
     },
@@ -164,22 +124,17 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
 
     /** Gives an active flow a new name that no flow holds; the old one becomes an alias (semantics 1.8). */
     rename(flow: FlowRow, name: string): void {
-      dropAlias.run(flow.organization_id, name);
-      setName.run(name, now(), flow.id);
-      putAlias.run(flow.organization_id, flow.name, flow.id);
+      named.rename(flow, name, now());
       staleness.flowChanged(flow.organization_id, flow.id);
     },
 
     /**
-     * Archives an active flow: it goes on under a suffixed name, and its plain name is free (semantics 1.8). Of two flows
-     * of one name archived in one second, the later one takes the next second. @returns the suffixed name.
+     * Archives an active flow: it goes on under a suffixed name, and its plain name is free (semantics 1.8).
+     * @returns the suffixed name.
      */
     archive(flow: FlowRow): string {
       const at = now();
-      let name = archivedName(flow.name, at);
-      for (let second = at + 1; byName.get(flow.organization_id, name); second += 1) name = archivedName(flow.name, second);
-      dropAlias.run(flow.organization_id, name);
-      setArchived.run(name, flow.name, at, at, flow.id);
+      const name = named.archive(flow, at);
       staleness.flowChanged(flow.organization_id, flow.id);
       return name;
     },
@@ -209,6 +164,3 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
     },
   };
 }
-
-const archivedError = (organization: OrganizationKey, name: string) =>
-  notFound(`Flow named '${name}' has been archived for organization '${organization.name}'`);
