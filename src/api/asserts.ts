@@ -150,8 +150,7 @@ export const assertArtifact = operation({
   example: { params: { org: "acme", fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd" }, query: { policy_name: "production" } },
   handle(context, { params, query }) {
     const { store, organization } = context;
-    // Each once: a name may be repeated some thousand times in one address, and every evaluation is as long as its policy.
-    const policyNames = [...new Set(query.policy_name)];
+    const policyNames = query.policy_name ?? [];
     if (query.environment_name !== undefined && policyNames.length > 0)
       throw badRequest("Only one of 'environment_name' and 'policy_name' can be given");
     const environment = query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
