@@ -37,7 +37,7 @@ export const allowArtifact = operation({
   tag: "Allowlists",
   summary: "Allow an artifact in an environment",
   description:
-    "From now on the environment accepts the fingerprint, with or without provenance and whatever its policies say. Allowing it once more adds an entry with another reason. Answers what was sent.",
+    "From now on the environment accepts the fingerprint, with or without provenance and whatever its policies say. Allowing it once more with another reason or name, or by somebody else, adds an entry; sending the same again does not. Answers what was sent.",
   permission: "allowlist:write",
   audit: "artifact.allowed",
   params: EnvironmentPath,
@@ -59,15 +59,19 @@ export const allowArtifact = operation({
     const { store, organization, caller, note } = context;
     const environment = store.environments.requireWritable(organization, params.env_name);
     if (environment.type === "logical") throw badRequest(`Environment '${params.env_name}' in organization '${organization.name}' is logical: artifacts are allowed in the environments that it includes`);
-    const allowlist_id = store.allowlists.allow(environment, {
+    const entry = {
       fingerprint: body.artifact_fingerprint,
       artifact_name: body.artifact_name,
       description: body.description,
       user_id: caller.publicId,
       user_name: caller.shownName,
-    });
-    note({ environment: environment.name, artifact_fingerprint: body.artifact_fingerprint, allowlist_id });
-    artifactAllowed(context, environment.id);
+    };
+    const latest = store.allowlists.latest(environment.id, entry.fingerprint);
+    // Clients send a PUT again when its answer was lost (wire-contract 1.6).
+    const isRepeated = latest?.artifact_name === entry.artifact_name && latest.description === entry.description && latest.user_id === entry.user_id;
+    const allowlist_id = isRepeated ? latest.public_id : store.allowlists.allow(environment, entry);
+    note({ environment: environment.name, artifact_fingerprint: body.artifact_fingerprint, allowlist_id, added: !isRepeated });
+    if (!isRepeated) artifactAllowed(context, environment.id);
     return { status: 201, body };
   },
 });

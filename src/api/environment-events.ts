@@ -5,7 +5,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
-import { parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
+import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
 import { compareUrl } from "../domain/urls.ts";
@@ -119,7 +119,8 @@ function rangeOf({ store, now }: Context, environment: EnvironmentRow, query: Ra
   if (!interval) return { first: 1, last: environment.snapshot_count };
   // An omitted left side is NOW, so the sides of an interval come in either order (domain/snappish.ts, resolveRange).
   const { first, last } = indexesOf(store, environment, interval.from, interval.to);
-  return first > last && interval.from.kind !== "time" && interval.to.kind !== "time" ? { first: last, last: first } : { first, last };
+  const isReversed = first > last && interval.from.kind !== "time" && interval.to.kind !== "time" && !beginsBeyond(interval.to, first, environment.snapshot_count);
+  return isReversed ? { first: last, last: first } : { first, last };
 }
 
 const FIRST: Position = { kind: "index", index: 1 };

@@ -129,7 +129,8 @@ export function parseBound(text: string, now: number): Position | null {
  * `..3` are the snapshots from the third on. What lies outside 1..count is cut off. A time stands for the snapshot in force
  * then, which was made before; who wants only what happened since compares times instead.
  * @param count,indexAt as for resolvePosition
- * @returns null when nothing is left, and for a range that ends at a time before the first snapshot
+ * @returns null when nothing is left, for a range that ends at a time before the first snapshot, and for one that begins
+ *   beyond the latest (`beginsBeyond`)
  */
 export function resolveRange(
   { from, to }: { from: Position; to: Position },
@@ -138,11 +139,17 @@ export function resolveRange(
 ): { first: number; last: number } | null {
   const start = resolvePosition(from, count, indexAt);
   const end = resolvePosition(to, count, indexAt);
-  if (to.kind === "time" && end < 1) return null;
+  if ((to.kind === "time" && end < 1) || beginsBeyond(to, start, count)) return null;
   const first = Math.max(1, Math.min(start, end));
   const last = Math.min(count, Math.max(start, end));
   return first <= last ? { first, last } : null;
 }
+
+/**
+ * Whether a range begins at a snapshot that is still to come, rather than being written in reverse: `9..NOW` of three. The end
+ * moves with the history then, so the last snapshot is not meant.
+ */
+export const beginsBeyond = (to: Position, start: number, count: number): boolean => start > count && !(to.kind === "index" && to.index > 0);
 
 function parseSide(text: string, now: number): Position | null {
   return text === "" || text === "NOW" ? LATEST : parsePosition(text, now);

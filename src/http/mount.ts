@@ -279,7 +279,8 @@ function checked(schema: TSchema, values: Record<string, unknown>, where: string
 
 /**
  * The declared query parameters. Repeatable ones come as a list, whether the key was repeated or the values were joined by
- * commas (wire-contract 1.1); of a single one that is repeated, the last value counts. Others are ignored.
+ * commas (wire-contract 1.1); of a single one that is repeated, the last value counts. Others are ignored. A list holds each
+ * value once: it always names a set, and an address has room for a hundred thousand repetitions, each of them work.
  */
 function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
   if (querystring === "") return {};
@@ -294,7 +295,7 @@ function queryOf(schema: TObject, querystring: string): Record<string, unknown> 
     const { type, "x-repeated": repeated } = shape as { type?: string; "x-repeated"?: boolean };
     // Python writes its booleans as True and False.
     const single = type === "boolean" ? all.at(-1)?.toLowerCase() : all.at(-1);
-    values[name] = repeated ? all.flatMap((text) => text.split(",")) : single;
+    values[name] = repeated ? [...new Set(all.flatMap((text) => text.split(",")))] : single;
   }
   return values;
 }

@@ -56,6 +56,34 @@ test("what was sent is answered, and listed newest first with who allowed it", a
   assert.equal(await list(server.given.org()), []);
 });
 
+test("the same sent again is the same entry; another reason, another name or another person make a new one", async () => {
+  const at = server.given.org();
+  const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
+  const member = { ...at, key: server.given.user(at.org, "member") };
+  const fingerprint = freshFingerprint();
+  const sent = [
+    [at, prod, input(fingerprint), true],
+    [at, prod, input(fingerprint), false],
+    [at, prod, input(fingerprint, { description: "once more" }), true],
+    [at, prod, input(fingerprint, { description: "once more", artifact_name: "web" }), true],
+    [member, prod, input(fingerprint, { description: "once more", artifact_name: "web" }), true],
+    [at, prod, input(fingerprint), true],
+    [at, staging, input(fingerprint), true],
+    [at, staging, input(freshFingerprint()), true],
+  ] as const;
+  let before = await list(at);
+  for (const [who, environment, body, adds] of sent) {
+    const answer = await allow(who, environment, body);
+    assert.equal([answer.status, answer.body], [201, body]);
+    const after = await list(at);
+    assert.equal(adds ? after.slice(1) : after, before);
+    before = after;
+  }
+  assert.equal(audited(at).map(({ added }) => added), sent.map(([, , , adds]) => adds));
+  const [first, again] = audited(at);
+  assert.is(first?.["allowlist_id"], again?.["allowlist_id"]);
+});
+
 test("a running artifact becomes compliant at once, in a snapshot of its own, and nowhere else", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });

@@ -248,6 +248,7 @@ test("scope policy: several policies keep the order asked for, in both spellings
     [`?policy_name=${good}&policy_name=${bad}`, [good, bad], false],
     [`?policy_name=${bad}&policy_name=${good}`, [bad, good], false],
     [`?policy_name=${bad},${good}`, [bad, good], false],
+    [`?policy_name=${good},${bad},${good}&policy_name=${good}`, [good, bad], false],
   ] as const) {
     const body = await verdict(at, fingerprint, query);
     assert.equal([body["policy_evaluations"].map((one: Json) => one["policy_name"]), body["compliant"]], [names, compliant]);

@@ -531,6 +531,11 @@ test("the list is newest first; each snapshot ends where the next begins, the la
     ["?interval=NOW", [3]],
     ["?interval=1..NOW", [3, 2, 1]],
     ["?interval=7..9", []],
+    ["?interval=4..NOW", []],
+    ["?interval=4", []],
+    ["?interval=4..~1", []],
+    ["?interval=9..2", [3, 2]],
+    ["?interval=99999999999999999999..", []],
     ["?interval=1..900", [3, 2, 1]],
   ] as const) assert.equal(await indexes(query), expected, query);
   const [middle] = (await list(at, environment, "?interval=2..2")).body;

@@ -151,6 +151,12 @@ test("a list may be repeated, joined by commas, or both", async () => {
   assert.equal(wrong.body, refused({ "commit_list.1": "String should match pattern '^[a-f0-9]{40}$' [input: x]", "commit_list.2": "String should match pattern '^[a-f0-9]{40}$' [input: y]" }));
 });
 
+test("what a list names twice it holds once", async () => {
+  const wrong = await get(`/attestations/${at.org}/list_attestations_for_criteria?commit_list=x,y,x&commit_list=y`);
+  const problem = (value: string) => `String should match pattern '^[a-f0-9]{40}$' [input: ${value}]`;
+  assert.equal(wrong.body, refused({ "commit_list.0": problem("x"), "commit_list.1": problem("y") }));
+});
+
 test("thousands of parameters are read, and more are refused instead of forgotten", async () => {
   const path = `/attestations/${at.org}/list_attestations_for_criteria`;
   const many = Array.from({ length: 4000 }, () => `commit_list=${freshCommit()}`).join("&");
