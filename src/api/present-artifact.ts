@@ -185,15 +185,21 @@ export function presentArtifact(context: Context, row: PlacedArtifactRow): Stati
   };
 }
 
-/** Seconds until the first start in each environment (semantics 6.10); they may be negative. What is not known is left out. */
-function leadTimes(row: PlacedArtifactRow, { firstStarts }: Presence) {
+/**
+ * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the build they
+ * count to the first start after it was reported, as deployments do. What is not known is left out.
+ */
+function leadTimes(row: PlacedArtifactRow, { firstStarts, moves }: Presence) {
+  const deployed = new Map<string, number>();
+  for (const { environment_name, timestamp, started } of moves)
+    if (started && timestamp >= row.created_at && !deployed.has(environment_name)) deployed.set(environment_name, timestamp - row.created_at);
   // 0: the report did not tell the time of the commit.
   const committed = fromJson<GitCommitInfoValue>(row.git_commit_info_json)?.timestamp || null;
   return {
     commit_lead_times: Object.fromEntries(
       firstStarts.flatMap(({ environment_name, created }) => (committed === null || created === null ? [] : [[environment_name, created - committed]])),
     ) as Record<string, number>,
-    build_lead_times: Object.fromEntries(firstStarts.map(({ environment_name, timestamp }) => [environment_name, timestamp - row.created_at])),
+    build_lead_times: Object.fromEntries(deployed),
   };
 }
 

@@ -128,7 +128,7 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
     archive(row: EnvironmentRow): string {
       const at = now();
       const name = named.archive(row, at);
-      // The logical ones may show their own time of modification now, which must not be older than the one they showed.
+      // For those that lose their last member with it, which show their own time of modification from then on.
       modifyLogicalOf.run(at, row.id);
       dropMember.run(row.id);
       return name;

@@ -10,10 +10,10 @@ type Place = { environment_name: string; snapshot_index: number };
 /** An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. */
 type Move = Place & { timestamp: number; started: boolean };
 /** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null where the reporter could not tell. */
-type FirstStart = { environment_name: string; timestamp: number; created: number | null };
+type FirstStart = { environment_name: string; created: number | null };
 
 export type Presence = {
-  /** Where it runs, with the latest snapshot there. */
+  /** Where it runs, with the latest snapshot there. Of archived environments nobody knows any more: they are in neither list. */
   running: Place[];
   /** Where it ran and runs no more, with the snapshot that showed its exit. */
   exited: Place[];
@@ -25,6 +25,7 @@ export type Presence = {
 type PresenceRow = {
   environment_id: number;
   environment_name: string;
+  archived_at: number | null;
   snapshot_count: number;
   annotation: string;
   snapshot_index: number;
@@ -54,7 +55,7 @@ export type TrailMoveRow = {
 
 export function presenceStore(db: Db) {
   const ofArtifact = db.prepare<[number, string], PresenceRow>(
-    `SELECT x.environment_id, n.name AS environment_name, n.snapshot_count, x.annotation, x.first_index AS snapshot_index, x.last_index = ${OPEN} AS is_running,
+    `SELECT x.environment_id, n.name AS environment_name, n.archived_at, n.snapshot_count, x.annotation, x.first_index AS snapshot_index, x.last_index = ${OPEN} AS is_running,
             s.timestamp, CASE WHEN json_valid(x.instances_json) THEN nullif(x.instances_json ->> '$.created[0]', 0) END AS created
      FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
      CROSS JOIN environments n ON n.id = x.environment_id
@@ -96,12 +97,13 @@ export function presenceStore(db: Db) {
 function tell({ running, exited, moves, firstStarts }: Presence, rows: readonly PresenceRow[]): void {
   const [row] = rows;
   if (!row) return;
-  const { environment_name, snapshot_count } = row;
+  const { environment_name, snapshot_count, archived_at } = row;
   const first = rows.find(hasStarted);
-  if (first) firstStarts.push({ environment_name, timestamp: first.timestamp, created: first.created });
+  if (first) firstStarts.push({ environment_name, created: first.created });
   const left = rows.findLast(({ annotation }) => annotation === "exited");
-  if (rows.some(({ is_running }) => is_running === 1)) running.push({ environment_name, snapshot_index: snapshot_count });
-  else if (left) exited.push({ environment_name, snapshot_index: left.snapshot_index });
+  if (rows.some(({ is_running }) => is_running === 1)) {
+    if (archived_at === null) running.push({ environment_name, snapshot_index: snapshot_count });
+  } else if (left) exited.push({ environment_name, snapshot_index: left.snapshot_index });
 
   const told = new Set<string>();
   for (const entry of rows) {

@@ -68,18 +68,21 @@ test("an environment to which it came back is not among those that it left", asy
   assert.equal(told(history), ["artifact reported", `started running in ${env.name}#1`, `no longer running in ${env.name}#2`, `started running in ${env.name}#3`]);
 });
 
-test("what ran before it was reported: the report stands first, and the build took less than nothing", async () => {
+test("what ran before it was reported: the report stands first, and only a start after it is one of the build", async () => {
   const at = await place();
   const env = at.environment();
   const fingerprint = freshFingerprint();
   world.report(env.id, [{ name: "app", fingerprint }]);
   await server.given.artifact(at, { flow: at.flow, trail: "t", fingerprint });
-  const { history, commit_lead_times, build_lead_times, created_at } = await artifactOf(at, fingerprint);
+  const { history, commit_lead_times, build_lead_times } = await artifactOf(at, fingerprint);
   assert.equal(told(history), ["artifact reported", `started running in ${env.name}#1`]);
   // Without the time of the commit there is no time since the commit.
   assert.equal(commit_lead_times, {});
-  assert.equal(build_lead_times, { [env.name]: timeOf(env, 1) - Number(created_at) });
-  assert.ok(build_lead_times[env.name] < 0);
+  assert.equal(build_lead_times, {});
+  world.report(env.id, []);
+  world.report(env.id, [{ name: "app", fingerprint }]);
+  const again = await artifactOf(at, fingerprint);
+  assert.equal(again.build_lead_times, { [env.name]: timeOf(env, 3) - Number(again.created_at) });
 });
 
 test("a start whose time nobody knows has no lead time from the commit", async () => {
@@ -93,7 +96,7 @@ test("a start whose time nobody knows has no lead time from the commit", async (
   assert.equal([artifact.commit_lead_times, Object.keys(artifact.build_lead_times)], [{ [known.name]: 5 }, [known.name, unknown.name]]);
 });
 
-test("an archived environment is told under its suffixed name", async () => {
+test("in an archived environment nothing runs; what it told stays, under its suffixed name", async () => {
   const at = await place();
   const env = at.environment();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
@@ -101,7 +104,8 @@ test("an archived environment is told under its suffixed name", async () => {
   const archived = `${env.name}-archived-at-1`;
   server.db.prepare("UPDATE environments SET archived_at = 1, archived_name = name, name = ? WHERE id = ?").run(archived, env.id);
   const artifact = await artifactOf(at, fingerprint);
-  assert.equal([artifact.running, Object.keys(artifact.build_lead_times)], [[{ environment_name: archived, snapshot_index: 1 }], [archived]]);
+  assert.equal([artifact.running, artifact.exited, Object.keys(artifact.build_lead_times)], [[], [], [archived]]);
+  assert.is(artifact.history.at(-1).event, `started running in ${archived}#1`);
   assert.equal((await trailOf(at, "t")).events.at(-1).environment_name, archived);
 });
 
