@@ -30,7 +30,8 @@ const DEADLINE = 300_000;
 
 /** The thread ended or took too long, or its database could not be written: trouble of the machine, not of the report. */
 const isTrouble = (error: unknown): boolean =>
-  error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError || (error instanceof TaskError && isStorageFailure(error));
+  error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError ||
+  (error instanceof TaskError && (isStorageFailure(error) || error.code === "THREAD_REPLACED"));
 
 /** After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by itself. */
 const CHECKPOINT_WRITES = 256;
@@ -152,7 +153,10 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
         environment.archived_at !== null ||
         (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
       if (pool && store.snapshots.size(environmentId) > HEAVY) {
-        if (!isDone(store.environments.get(environmentId))) await inTurn(0, () => record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null }));
+        await inTurn(0, async () => {
+          // Asked when its turn has come: a report before it may have done the same.
+          if (!isDone(store.environments.get(environmentId))) await record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null });
+        });
         return;
       }
       await writer.run(() => {

@@ -146,6 +146,15 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
   });
 });
 
+test("a re-evaluation that waits behind a report is not done again when the report did it", async () => {
+  await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+    await report(artifacts(MANY));
+    attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+    const [index] = await Promise.all([report(artifacts(MANY, 1)), recorder.reevaluate(asked("policies"))]);
+    assert.equal([index, store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [2, 2, 0]);
+  });
+});
+
 /** The text of a report of so many pods. */
 const textOf = (count: number, offset = 0): Buffer =>
   Buffer.from(
@@ -236,6 +245,26 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
     const mistake = new TaskError("UNIQUE constraint failed", "SqliteError", "SQLITE_CONSTRAINT_PRIMARYKEY");
     assert.is(await outcome(mistake), mistake);
     assert.is(store.environments.get(environmentId).snapshot_count, 0);
+  });
+});
+
+test("a thread that was replaced between two orders of a task is trouble of the machine", async () => {
+  await world(async ({ directory, store, writer, environmentId, entry }) => {
+    for (const last of ["read", "plan"]) {
+      const [first, second] = [createRecordingPool(directory), createRecordingPool(directory)];
+      let replaced = false;
+      const run: typeof first.run = (order, options) => {
+        const answer = (replaced ? second : first).run(order, options);
+        replaced ||= order.type === last;
+        return answer;
+      };
+      const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
+      const refusal = await recorder
+        .text({ environmentId, report: "K8S", bytes: textOf(MANY), actor: ADA, touch: () => false, entry: () => entry })
+        .then(() => "recorded", (error) => error.code);
+      assert.equal([last, refusal, store.environments.get(environmentId).snapshot_count], [last, "unavailable", 0]);
+      await Promise.all([first.close(), second.close()]);
+    }
   });
 });
 
