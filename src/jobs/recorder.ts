@@ -151,7 +151,10 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
       const actor: Actor = { publicId: user_id, shownName: user_name };
       const isDone = (environment: EnvironmentRow): boolean =>
         environment.archived_at !== null ||
-        (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
+        // What else changed since is for the next report to find: a second snapshot would tell of policies that did not change.
+        (cause === "policies"
+          ? environment.snapshot_count > snapshot_count && store.recording.isUnderPolicies(environment)
+          : environment.checked_revision === environment.revision);
       if (pool && store.snapshots.size(environmentId) > HEAVY) {
         await inTurn(0, async () => {
           // Asked when its turn has come: a report before it may have done the same.

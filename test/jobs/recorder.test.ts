@@ -155,6 +155,23 @@ test("a re-evaluation that waits behind a report is not done again when the repo
   });
 });
 
+test("a re-evaluation that is done again after a fact changed makes no second snapshot of the same policies", async () => {
+  for (const count of [3, MANY])
+    await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+      await report(artifacts(count));
+      attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+      const attached = asked("policies");
+      await recorder.reevaluate(attached);
+      store.staleness.policiesChanged(environmentId);
+      await recorder.reevaluate(attached);
+      assert.is(store.environments.get(environmentId).snapshot_count, 2);
+      // Policies that changed since are another matter.
+      policy("artifacts: {}\n");
+      await recorder.reevaluate(attached);
+      assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [3, 1]);
+    });
+});
+
 /** The text of a report of so many pods. */
 const textOf = (count: number, offset = 0): Buffer =>
   Buffer.from(
