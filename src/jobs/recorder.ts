@@ -83,6 +83,7 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
   }
 
   let writes = 0;
+  let copying = false;
 
   /**
    * Most of the log is copied beside other writes. The rest, which came meanwhile, is copied while the right to write is lent,
@@ -100,9 +101,10 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
      */
     committed(count: number): void {
       writes += count;
-      if (!pool || writes < CHECKPOINT_WRITES) return;
-      writes = 0;
-      inTurn(0, () => checkpoint(pool)).catch(() => undefined);
+      // One that waits for its turn copies what is written until then too.
+      if (!pool || copying || writes < CHECKPOINT_WRITES) return;
+      [writes, copying] = [0, true];
+      inTurn(0, () => checkpoint(pool)).catch(() => undefined).finally(() => (copying = false));
     },
 
     /** Whether so many artifacts to evaluate or write are work for the thread. */

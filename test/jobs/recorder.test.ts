@@ -242,6 +242,22 @@ test("after some hundred writes the thread copies the log, so that it does not g
   });
 });
 
+test("copies of the log do not queue up behind a long report", async () => {
+  await world(async ({ store, writer, environmentId, pool, entry }) => {
+    const orders: string[] = [];
+    const run: typeof pool.run = (order, options) => (orders.push(order.type), pool.run(order, options));
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
+    const report = (offset: number) => recorder.report({ environmentId, artifacts: artifacts(MANY, offset), actor: ADA, entry });
+    const first = report(0);
+    for (let times = 0; times < 10; times += 1) recorder.committed(256);
+    await Promise.all([first, report(1)]);
+    recorder.committed(256);
+    await report(2);
+    const once = ["plan", "apply", "checkpoint", "checkpoint"];
+    assert.equal(orders, [...once, ...once, "plan", "apply"]);
+  });
+});
+
 test("trouble of the machine is an answer to come again, a mistake of ours is none", async () => {
   await world(async ({ store, writer, environmentId, pool, entry }) => {
     const outcome = async (error: Error): Promise<unknown> => {
