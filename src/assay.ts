@@ -160,7 +160,8 @@ function reading(db: Db): <T>(work: () => T) => T {
     try {
       return work();
     } finally {
-      end.run();
+      // After an I/O error SQLite may have ended it by itself; a second failure here would hide the first.
+      if (db.inTransaction) end.run();
     }
   };
 }

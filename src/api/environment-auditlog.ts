@@ -99,8 +99,8 @@ async function* lines(store: Context["store"], environment: EnvironmentRow, rang
   let from = { ...range, id: 0 };
   for (;;) {
     const rows = store.environmentEvents.after(environment, from, LINES);
-    const text = rows.flatMap(selector(store, rows, filter)).join("");
-    if (text !== "") yield text;
+    // Also where nothing is left of a page: only here does the reading end when the client has gone.
+    yield rows.flatMap(selector(store, rows, filter)).join("");
     const last = rows.at(-1);
     if (!last || rows.length < LINES) return;
     from = { ...from, first: last.position, id: last.id };

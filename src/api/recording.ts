@@ -15,7 +15,7 @@ export type PreparedReport = { artifacts: readonly ReportedArtifact[]; digest: s
 /** Seconds that an answer waits for the evaluation of a large environment; it goes on after that. */
 const PATIENCE = 60;
 
-/** Above this many artifacts even the look at what there is to do is left to the thread. */
+/** Above this many artifacts, reported or running, even the look at what there is to do is left to the thread. */
 const MOST_TO_SURVEY = 2_000;
 
 /** The environment that a report of this type is for. @throws AppError 404, or 400 naming both types (semantics 6.1). */
@@ -36,7 +36,8 @@ export async function prepareReport(context: Context, name: string, type: Physic
   const digest = digestOf(artifacts);
   const prepared = { artifacts, digest, survey: null, done: null };
   if (store.recording.isUnchanged(environment, digest)) return prepared;
-  const survey = artifacts.length > MOST_TO_SURVEY && recorder.takes(artifacts.length) ? null : store.recording.survey(environment, "report", artifacts);
+  const size = Math.max(artifacts.length, store.snapshots.size(environment.id));
+  const survey = size > MOST_TO_SURVEY && recorder.takes(size) ? null : store.recording.survey(environment, "report", artifacts);
   if (survey && !recorder.takes(survey.weight)) return { ...prepared, survey };
   const { planned, index } = await recorder.report({ environmentId: environment.id, artifacts, actor: actorOf(context), entry: context.auditEntry() });
   // Archived on the way: the name leads nowhere now, which is refused as at any other time, or to an environment that took it.
@@ -89,7 +90,9 @@ export function recordReport(context: Context, name: string, type: PhysicalType,
     store.recording.touch(environment.id);
     return { ...answer(null), unaudited: true };
   }
-  const current = survey && store.recording.isCurrent(survey) ? survey : store.recording.survey(environment, "report", artifacts);
+  // The name may lead to another environment by now.
+  const holds = survey?.environment.id === environment.id && store.recording.isCurrent(survey);
+  const current = holds ? survey : store.recording.survey(environment, "report", artifacts);
   const index = store.recording.apply(store.recording.plan(current), actorOf(context));
   context.note({ snapshot: index });
   return index === null ? { ...answer(null), unaudited: true } : answer(index);

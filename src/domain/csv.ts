@@ -1,7 +1,7 @@
 /** CSV as RFC 4180 has it, for files that people open in a spreadsheet. */
 
 /** What a spreadsheet would run as a formula, were it the first character of a cell. */
-const FORMULA = /^[=+\-@\t\r]/;
+const FORMULA = /^[=+\-@\t\r\n]/;
 const SPECIAL = /[",\r\n]/;
 
 /**

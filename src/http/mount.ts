@@ -231,7 +231,7 @@ async function serve<Context, M extends Membership>(
           });
     if (operation.method !== "GET") await house.settle(context);
     await send(house, operation, ctx, reply);
-    if (repeated && ctx.status === 200) house.answers.keep(repeated, ctx.body, (ctx.body as string | Buffer).length + repeated.length, state);
+    if (repeated && ctx.status === 200) house.answers.keep(repeated, ctx.body, (ctx.body as string | Buffer).length, state);
   } finally {
     if (staged && !published) await house.evidence.discard([staged]);
   }

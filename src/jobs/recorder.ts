@@ -30,7 +30,8 @@ const DEADLINE = 300_000;
 
 /** The thread ended or took too long, or its database could not be written: trouble of the machine, not of the report. */
 const isTrouble = (error: unknown): boolean =>
-  error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError || (error instanceof TaskError && isStorageFailure(error));
+  error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError ||
+  (error instanceof TaskError && (isStorageFailure(error) || error.code === "THREAD_REPLACED"));
 
 /** After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by itself. */
 const CHECKPOINT_WRITES = 256;
@@ -82,6 +83,7 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
   }
 
   let writes = 0;
+  let copying = false;
 
   /**
    * Most of the log is copied beside other writes. The rest, which came meanwhile, is copied while the right to write is lent,
@@ -99,9 +101,10 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
      */
     committed(count: number): void {
       writes += count;
-      if (!pool || writes < CHECKPOINT_WRITES) return;
-      writes = 0;
-      inTurn(0, () => checkpoint(pool)).catch(() => undefined);
+      // One that waits for its turn copies what is written until then too.
+      if (!pool || copying || writes < CHECKPOINT_WRITES) return;
+      [writes, copying] = [0, true];
+      inTurn(0, () => checkpoint(pool)).catch(() => undefined).finally(() => (copying = false));
     },
 
     /** Whether so many artifacts to evaluate or write are work for the thread. */
@@ -150,9 +153,15 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
       const actor: Actor = { publicId: user_id, shownName: user_name };
       const isDone = (environment: EnvironmentRow): boolean =>
         environment.archived_at !== null ||
-        (environment.checked_revision === environment.revision && (cause !== "policies" || environment.snapshot_count > snapshot_count));
+        // What else changed since is for the next report to find: a second snapshot would tell of policies that did not change.
+        (cause === "policies"
+          ? environment.snapshot_count > snapshot_count && store.recording.isUnderPolicies(environment)
+          : environment.checked_revision === environment.revision);
       if (pool && store.snapshots.size(environmentId) > HEAVY) {
-        if (!isDone(store.environments.get(environmentId))) await inTurn(0, () => record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null }));
+        await inTurn(0, async () => {
+          // Asked when its turn has come: a report before it may have done the same.
+          if (!isDone(store.environments.get(environmentId))) await record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null });
+        });
         return;
       }
       await writer.run(() => {

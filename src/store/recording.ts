@@ -130,6 +130,10 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
   const isUnchanged = (environment: EnvironmentRow, digest: string): boolean =>
     environment.snapshot_count > 0 && environment.running_digest === digest && environment.checked_revision === environment.revision;
 
+  /** Whether the latest snapshot was evaluated under the policies that are in force; false without a snapshot. */
+  const isUnderPolicies = ({ id, snapshot_count }: EnvironmentRow): boolean =>
+    versionsOf.get(id, snapshot_count)?.policy_versions_json === JSON.stringify(policies.inForce(id).map(({ version_id }) => version_id));
+
   /** Reads what is stored. @param artifacts the report; null: what ran still runs. */
   function survey(environment: EnvironmentRow, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Survey {
     const first = environment.snapshot_count === 0;
@@ -264,6 +268,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
 
   return {
     isUnchanged,
+    isUnderPolicies,
     survey,
     isCurrent,
     plan,

@@ -19,7 +19,7 @@ export type Unchanged = {
   readonly state: number;
   /** What was kept; undefined when nothing was. Only right after `refresh`, before the event loop does anything else. */
   get(key: string): unknown;
-  /** Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large it is. */
+  /** Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large it is, without its key. */
   keep(key: string, value: unknown, characters: number, state: number): void;
 };
 
@@ -50,10 +50,12 @@ export function createUnchanged(db: Db): Unchanged {
     },
     get: (key) => kept.get(key),
     keep(key, value, size, of) {
-      if (of !== state) return;
-      if (characters + size > MOST_CHARACTERS) forget();
+      // Callers choose the texts of keys too: a name in a path may have a hundred thousand characters.
+      const whole = key.length + size;
+      if (of !== state || whole > MOST_CHARACTERS) return;
+      if (characters + whole > MOST_CHARACTERS) forget();
       kept.set(key, value);
-      characters += size;
+      characters += whole;
     },
   };
 }

@@ -52,6 +52,9 @@ type Task = { sequence: number; environmentId: number; cause: Cause; artifacts: 
 let kept: Task | null = null;
 let read: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
 
+/** What an earlier order made was lost with the thread that made it. */
+const gone = (what: string): Error => Object.assign(new Error(`${what} is gone`), { code: "THREAD_REPLACED" });
+
 /** A number that changes with every commit of another connection. */
 const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
@@ -83,7 +86,7 @@ async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { t
 
 function plan({ sequence, environmentId, cause, artifacts: given }: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
   kept = null;
-  if (given === "read" && read?.sequence !== sequence) throw new Error("what was read for this task is gone");
+  if (given === "read" && read?.sequence !== sequence) throw gone("what was read for this task");
   const artifacts = given === "read" ? (read?.artifacts ?? null) : given;
   read = null;
   return inTransaction("BEGIN", () => {
@@ -101,7 +104,7 @@ function planOf(environmentId: number, cause: Cause, artifacts: readonly Reporte
 function apply({ sequence, now, actor, entry }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
   const task = kept;
   kept = null;
-  if (task?.sequence !== sequence) throw new Error("the plan of this task is gone");
+  if (task?.sequence !== sequence) throw gone("the plan of this task");
   clock.now = now;
   return inTransaction("BEGIN IMMEDIATE", () => {
     const holds = store.recording.isCurrent(task.plan.survey);

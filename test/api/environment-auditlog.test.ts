@@ -1,5 +1,9 @@
+import { once } from "node:events";
+import type { Readable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { getEnvAuditlog } from "../../src/api/environment-auditlog.ts";
+import type { Context } from "../../src/api/kit.ts";
 import { EPOCH, fresh, freshCommit, freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { runtime } from "../runtime.ts";
@@ -169,6 +173,24 @@ test("what is recorded while the file is sent is not in it", async () => {
   const range = store.environmentEvents.between(environment, -Infinity, Infinity);
   world.report(at.id, []);
   assert.equal(store.environmentEvents.after(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation), ["started-unknown"]);
+});
+
+test("a client that leaves ends the reading, also where the filter leaves every event out", async () => {
+  const at = place([{ name: "a", fingerprint: "" }]);
+  const organization = server.store.organizations.find(at.org);
+  const [event] = server.store.environmentEvents.after(server.store.environments.get(at.id), { first: 1, last: 1, id: 0 }, 1);
+  let looks = 0;
+  const after = () => {
+    looks += 1;
+    if (looks === 3) stream.destroy();
+    return looks < 100 ? Array.from({ length: 200 }, () => event) : [];
+  };
+  const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
+  const { handle } = getEnvAuditlog;
+  const reply = handle({ store, organization } as unknown as Context, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
+  const stream = (reply as { stream: { open(): Readable } }).stream.open().resume();
+  await once(stream, "close");
+  assert.is(looks, 3);
 });
 
 test("the log of a logical environment is that of its members", async () => {

@@ -22,6 +22,7 @@ for (const [text, written] of [
   ["@SUM(A1)", "'@SUM(A1)"],
   ["\t=1", "'\t=1"],
   ["\r=1", "\"'\r=1\""],
+  ["\n=1", "\"'\n=1\""],
   ['=HYPERLINK("http://x","y")', '"\'=HYPERLINK(""http://x"",""y"")"'],
   ["a=1", "a=1"],
   ["'quoted", "'quoted"],

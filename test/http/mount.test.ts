@@ -260,6 +260,25 @@ test("one line is logged per request, and the key is in none, however it was sen
   assert.not.ok(log.includes(at.key) || log.includes(basic));
 });
 
+test("reads that SQLite itself gave up fail by their own error, and the next request is served", async () => {
+  const { flows } = server.store;
+  const { require } = flows;
+  flows.require = () => {
+    server.db.exec("ROLLBACK");
+    throw new Error("disk I/O error");
+  };
+  try {
+    const id = fresh("lost");
+    assert.is((await get(`/flows/${at.org}/flow`, { "X-Request-ID": id })).status, 500);
+    await logged(server, id);
+    const line = server.lines.find((text) => text.includes(`"${id}"`) && text.includes("unexpected error")) ?? "";
+    assert.ok(line.includes("disk I/O error"), line);
+  } finally {
+    flows.require = require;
+  }
+  assert.is((await get(`/flows/${at.org}/flow`)).status, 200);
+});
+
 test("a refusal before the operation leaves nothing behind", async () => {
   const before = holdings(server);
   await raw("PUT", `/api/v2/flows/${at.org}/flow/archive`, { Authorization: "Bearer nobody" });

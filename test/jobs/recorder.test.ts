@@ -146,6 +146,32 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
   });
 });
 
+test("a re-evaluation that waits behind a report is not done again when the report did it", async () => {
+  await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+    await report(artifacts(MANY));
+    attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+    const [index] = await Promise.all([report(artifacts(MANY, 1)), recorder.reevaluate(asked("policies"))]);
+    assert.equal([index, store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [2, 2, 0]);
+  });
+});
+
+test("a re-evaluation that is done again after a fact changed makes no second snapshot of the same policies", async () => {
+  for (const count of [3, MANY])
+    await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+      await report(artifacts(count));
+      attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+      const attached = asked("policies");
+      await recorder.reevaluate(attached);
+      store.staleness.policiesChanged(environmentId);
+      await recorder.reevaluate(attached);
+      assert.is(store.environments.get(environmentId).snapshot_count, 2);
+      // Policies that changed since are another matter.
+      policy("artifacts: {}\n");
+      await recorder.reevaluate(attached);
+      assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [3, 1]);
+    });
+});
+
 /** The text of a report of so many pods. */
 const textOf = (count: number, offset = 0): Buffer =>
   Buffer.from(
@@ -216,6 +242,22 @@ test("after some hundred writes the thread copies the log, so that it does not g
   });
 });
 
+test("copies of the log do not queue up behind a long report", async () => {
+  await world(async ({ store, writer, environmentId, pool, entry }) => {
+    const orders: string[] = [];
+    const run: typeof pool.run = (order, options) => (orders.push(order.type), pool.run(order, options));
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
+    const report = (offset: number) => recorder.report({ environmentId, artifacts: artifacts(MANY, offset), actor: ADA, entry });
+    const first = report(0);
+    for (let times = 0; times < 10; times += 1) recorder.committed(256);
+    await Promise.all([first, report(1)]);
+    recorder.committed(256);
+    await report(2);
+    const once = ["plan", "apply", "checkpoint", "checkpoint"];
+    assert.equal(orders, [...once, ...once, "plan", "apply"]);
+  });
+});
+
 test("trouble of the machine is an answer to come again, a mistake of ours is none", async () => {
   await world(async ({ store, writer, environmentId, pool, entry }) => {
     const outcome = async (error: Error): Promise<unknown> => {
@@ -236,6 +278,26 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
     const mistake = new TaskError("UNIQUE constraint failed", "SqliteError", "SQLITE_CONSTRAINT_PRIMARYKEY");
     assert.is(await outcome(mistake), mistake);
     assert.is(store.environments.get(environmentId).snapshot_count, 0);
+  });
+});
+
+test("a thread that was replaced between two orders of a task is trouble of the machine", async () => {
+  await world(async ({ directory, store, writer, environmentId, entry }) => {
+    for (const last of ["read", "plan"]) {
+      const [first, second] = [createRecordingPool(directory), createRecordingPool(directory)];
+      let replaced = false;
+      const run: typeof first.run = (order, options) => {
+        const answer = (replaced ? second : first).run(order, options);
+        replaced ||= order.type === last;
+        return answer;
+      };
+      const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
+      const refusal = await recorder
+        .text({ environmentId, report: "K8S", bytes: textOf(MANY), actor: ADA, touch: () => false, entry: () => entry })
+        .then(() => "recorded", (error) => error.code);
+      assert.equal([last, refusal, store.environments.get(environmentId).snapshot_count], [last, "unavailable", 0]);
+      await Promise.all([first.close(), second.close()]);
+    }
   });
 });
 

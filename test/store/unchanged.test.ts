@@ -84,4 +84,15 @@ test("it keeps so many characters and no more", () => {
   });
 });
 
+test("keys count, and what is larger than everything together is not kept", () => {
+  world(({ unchanged }) => {
+    const state = unchanged.refresh();
+    const [a, b] = ["a".repeat(3_000_000), "b".repeat(3_000_000)];
+    for (const key of [a, b]) unchanged.keep(key, "v", 1, state);
+    assert.equal([unchanged.get(a), unchanged.get(b)], [undefined, "v"]);
+    unchanged.keep("huge", "v", 5_000_000, state);
+    assert.equal([unchanged.get("huge"), unchanged.get(b)], [undefined, "v"]);
+  });
+});
+
 test.run();
