@@ -66,8 +66,15 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
     const { environmentId, cause, artifacts, actor, entry } = task;
     const planned = (await thread.run({ type: "plan", sequence: number, environmentId, cause, artifacts }, { deadline: DEADLINE })) as RecordingResult;
     if (!planned.planned) return planned;
-    const applying = (): Promise<RecordingResult> =>
-      thread.run({ type: "apply", sequence: number, now: now(), actor, entry }, { deadline: DEADLINE }) as Promise<RecordingResult>;
+    const applying = async (): Promise<RecordingResult> => {
+      try {
+        return (await thread.run({ type: "apply", sequence: number, now: now(), actor, entry }, { deadline: DEADLINE })) as RecordingResult;
+      } catch (error) {
+        // The thread is being stopped, perhaps in the middle of a transaction: the next order begins when it is gone.
+        if (error instanceof DeadlineError) await thread.run({ type: "checkpoint" }, { deadline: DEADLINE }).catch(() => undefined);
+        throw error;
+      }
+    };
     return writer.lend(applying);
   }
 

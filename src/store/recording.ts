@@ -50,7 +50,8 @@ export type Survey = {
   weight: number;
 };
 
-type Evaluation = Judgement & { facts: Facts; allowlistId: number | null; previous: StoredEvaluation | null };
+/** `previous`: the evaluation that the artifact has so far; `earlier`: its facts, null when they are damaged. */
+type Evaluation = Judgement & { facts: Facts; allowlistId: number | null; previous: StoredEvaluation | null; earlier: Facts | null };
 type StoredEvaluation = { facts_json: string; verdicts_json: string; allowlist_id: number | null };
 type Before = Running & { row: OpenRow };
 type After = Running & { present: Present; evaluation: Evaluation | null };
@@ -175,8 +176,9 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
     const previous = row ? (stored.get(row.evaluation_id) ?? null) : null;
     const found = facts.of(organization_id, fingerprint);
     const entry = allowed.get(id, fingerprint)?.id ?? null;
-    const known = previous ? carryDeployments(found, JSON.parse(previous.facts_json) as Facts) : found;
-    return { ...judgeInEnvironment(survey.policies, { name, fingerprint }, known, entry !== null), facts: known, allowlistId: entry, previous };
+    const earlier = previous && readFacts(previous.facts_json);
+    const known = earlier ? carryDeployments(found, earlier) : found;
+    return { ...judgeInEnvironment(survey.policies, { name, fingerprint }, known, entry !== null), facts: known, allowlistId: entry, previous, earlier };
   }
 
   /** Evaluates what the survey found to be new or out of date, and compares. Reads, writes nothing. */
@@ -189,7 +191,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
       if (!present.evaluate && row) return { name, fingerprint, instances, compliant: booleanOf(row.compliant), provenance: "", present, evaluation: null };
       const evaluation = evaluate(found, present);
       const before = row && earlier.get(row);
-      if (before && evaluation.previous) before.provenance = provenanceOf(JSON.parse(evaluation.previous.facts_json) as Facts);
+      if (before && evaluation.earlier) before.provenance = provenanceOf(evaluation.earlier);
       return { name, fingerprint, instances, compliant: evaluation.compliant, provenance: provenanceOf(evaluation.facts), present, evaluation };
     });
     return { survey: found, ...compareRunning(found.before === null ? null : [...earlier.values()], after, found.cause) };
@@ -284,6 +286,17 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
 
 /** A text that is the same for reports of the same names and fingerprints, whatever their instances. The report is ordered (normalize.ts). */
 export const digestOf = (artifacts: readonly ReportedArtifact[]): string => hash("sha256", JSON.stringify(artifacts.map(identityOf)));
+
+/** Facts as they are stored; null for damaged ones: those of now replace them, as provenance that is new. */
+function readFacts(text: string): Facts | null {
+  try {
+    const facts = JSON.parse(text) as Facts;
+    provenanceOf(facts);
+    return facts;
+  } catch {
+    return null;
+  }
+}
 
 /** A flow keeps the deployment with which the artifact started in it. */
 function carryDeployments(facts: Facts, earlier: Facts): Facts {

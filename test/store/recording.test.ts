@@ -256,6 +256,20 @@ test("a deployment is the start of an artifact with provenance; it names what it
   assert.equal(facts.map((text) => (JSON.parse(text) as Facts).flows[0]?.deployment_id), [2, 4]);
 });
 
+test("facts that were damaged are replaced by those of now, and refuse no report", () => {
+  const { db, environment, report, shown, build, attest } = world();
+  const env = environment();
+  const { trail, id } = build(A);
+  report(env, runs("app", A), runs("db", B));
+  for (const [index, damaged] of ["{", "null", '{"flows":[null]}'].entries()) {
+    db.prepare("UPDATE evaluations SET facts_json = ? WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE name = 'app' AND last_index = ?)").run(damaged, OPEN);
+    assert.is(report(env, runs("app", A), runs("db", B)), null, "nothing is looked at");
+    attest(trail, id, "tests", 1);
+    assert.is(report(env, runs("app", A), runs("db", B)), index + 2);
+    assert.equal(shown(env, index + 2), [["app", "a", "updated-provenance", 1, 1, null], ["db", "b", "-", 1, 1, null]]);
+  }
+});
+
 test("the time of snapshots never goes back when the clock does", () => {
   const { store, clock, environment, report } = world();
   const env = environment();
