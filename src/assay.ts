@@ -313,7 +313,8 @@ export const createRecordingPool = (directory: string): RecordingPool =>
     name: "recording",
     size: 1,
     queueLimit: 2,
-    start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData }),
+    // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
+    start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData, resourceLimits: { maxYoungGenerationSizeMb: 4 } }),
   });
 
 /** From its file in a checkout, and from the bundle in an executable. */

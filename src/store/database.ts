@@ -84,7 +84,7 @@ export function openDatabase(directory: string, now: number, steps: readonly Mig
  */
 export function openBeside(directory: string): Db {
   const db = connect(join(directory, "assay.db"), directory);
-  db.pragma("cache_size = -4096"); // 4 MiB: it reads what it writes, and holds on to nothing between two tasks
+  db.pragma("cache_size = -2048"); // 2 MiB: it reads what it writes, and holds on to nothing between two tasks
   return db;
 }
 
