@@ -28,10 +28,15 @@ const MOST_WAITING = 300_000;
 /** Milliseconds for a task, its waiting for others included: a hundred thousand artifacts take a fraction of it. */
 const DEADLINE = 300_000;
 
-/** The thread ended or took too long, or its database could not be written: trouble of the machine, not of the report. */
-const isTrouble = (error: unknown): boolean =>
-  error instanceof WorkerDiedError || error instanceof DeadlineError || error instanceof PoolClosedError ||
-  (error instanceof TaskError && (isStorageFailure(error) || error.code === "THREAD_REPLACED"));
+/**
+ * What is told of trouble of the machine: the thread ended or took too long, or its database could not be written. A thread
+ * that is gone may have gone between its commit and its answer. null: a mistake of ours.
+ */
+function troubleOf(error: unknown): string | null {
+  if (error instanceof WorkerDiedError || error instanceof DeadlineError) return "It is not known whether the report was stored. Please send it again";
+  const unwritten = error instanceof PoolClosedError || (error instanceof TaskError && (isStorageFailure(error) || error.code === "THREAD_REPLACED"));
+  return unwritten ? "The report could not be stored. Nothing was changed. Please try again" : null;
+}
 
 /** After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by itself. */
 const CHECKPOINT_WRITES = 256;
@@ -85,7 +90,8 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
     try {
       return await inTurn(artifacts, work);
     } catch (error) {
-      throw isTrouble(error) ? unavailable("The report could not be stored. Nothing was changed. Please try again", 5, error) : error;
+      const trouble = troubleOf(error);
+      throw trouble === null ? error : unavailable(trouble, 5, error);
     }
   }
 
