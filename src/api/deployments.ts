@@ -7,6 +7,7 @@ import { compareUrl } from "../domain/urls.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../http/schema.ts";
+import { booleanOf } from "../store/database.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
@@ -74,8 +75,6 @@ const DeploymentFrequencyResponse = named(
   }),
 );
 
-const flag = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
-
 function presentDeployment({ urls, organization: { name: org } }: Context, row: DeploymentRow): Static<typeof DeploymentResponse> {
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
@@ -92,7 +91,7 @@ function presentDeployment({ urls, organization: { name: org } }: Context, row: 
     snapshot_index: index,
     deployed_at: row.deployed_at,
     lead_time_seconds: row.built_at === null ? null : row.deployed_at - row.built_at,
-    compliant: flag(row.compliant),
+    compliant: booleanOf(row.compliant),
     replaced: presentReplaced(row),
     _links: {
       environment: place(urls.environmentApi(org, environment), urls.environmentPage(org, environment)),
@@ -115,7 +114,7 @@ function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | 
     commit_url: row.previous_commit_url,
     snapshot_index: row.previous_snapshot_index,
     deployed_at: row.previous_deployed_at,
-    compliant: flag(row.previous_compliant),
+    compliant: booleanOf(row.previous_compliant),
     diff_url: diffUrl(row),
   };
 }

@@ -8,16 +8,17 @@ import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
 import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
-import { compareUrl } from "../domain/urls.ts";
 import { invalid, notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
+import { booleanOf } from "../store/database.ts";
 import type { EnvironmentEventRow, IndexRange } from "../store/environment-events.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { PAGING_HEADERS, UNREADABLE, pages, pagingHeaders, presentEach } from "./paging.ts";
+import { replacementUrl } from "./present-snapshot.ts";
 
 const EnvironmentEventFlow = named(
   "EnvironmentEventFlow",
@@ -156,8 +157,6 @@ export function flowsOf({ facts_json }: EnvironmentEventRow): readonly FlowRecor
   }
 }
 
-const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
-
 function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): EventValue[] {
   const { store, urls } = context;
   const org = context.organization.name;
@@ -168,11 +167,7 @@ function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): 
 
   function codeDiff(flow: FlowRecord): string | null {
     const before = flow.deployment_id === null ? undefined : replaced.get(flow.deployment_id);
-    if (!before) return null;
-    return compareUrl(
-      { sha: before.git_commit, commitUrl: before.commit_url, repoUrl: before.repo_url },
-      { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl: records.get(flow.artifact_id)?.repo_url ?? null },
-    );
+    return before ? replacementUrl(before, flow, records.get(flow.artifact_id)?.repo_url ?? null) : null;
   }
 
   function present(row: EnvironmentEventRow, of: readonly FlowRecord[]): EventValue {

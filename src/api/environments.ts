@@ -9,6 +9,7 @@ import { ENVIRONMENT_NAME } from "../domain/names.ts";
 import { AppError, badRequest, invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
+import { booleanOf } from "../store/database.ts";
 import type { EnvironmentView } from "../store/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments.ts";
 import type { EnvironmentRow, EnvironmentType } from "../store/environments.ts";
@@ -85,8 +86,6 @@ const EnvironmentResponse = named(
 );
 const EnvironmentListPage = named("EnvironmentListPage", Closed({ ...Counts, environments: Type.Array(EnvironmentResponse) }));
 
-const verdict = (state: 0 | 1 | null): boolean | null => (state === null ? null : state === 1);
-
 function presentEnvironment(row: EnvironmentView, org: string) {
   const members = row.members_json === null ? null : (JSON.parse(row.members_json) as [name: string, state: 0 | 1 | null][]);
   return {
@@ -97,7 +96,7 @@ function presentEnvironment(row: EnvironmentView, org: string) {
     last_modified_at: row.last_modified_at,
     last_reported_at: row.last_reported_at,
     last_changed_at: row.last_changed_at,
-    state: members === null ? verdict(row.state) : logicalState(members.map(([, state]) => verdict(state))),
+    state: members === null ? booleanOf(row.state) : logicalState(members.map(([, state]) => booleanOf(state))),
     include_scaling: row.include_scaling === 1,
     require_provenance: row.require_provenance === 1,
     tags: JSON.parse(row.tags_json) as Record<string, string>,

@@ -11,6 +11,7 @@ import { policyDump } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
 import { compareUrl } from "../domain/urls.ts";
+import { booleanOf } from "../store/database.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import type { EvaluatedArtifactRow, KeptEvaluation, ReplacedRow, ShownRecordRow, SnapshotRow } from "../store/snapshots.ts";
 import type { PolicyEvaluation } from "./asserts.ts";
@@ -169,7 +170,7 @@ function outline({ part, row }: Pick<Row, "part" | "row">) {
     name: row.name,
     fingerprint: row.fingerprint,
     ...(part.memberName === null ? {} : { environment_name: part.memberName }),
-    compliant: row.compliant === null ? null : row.compliant === 1,
+    compliant: booleanOf(row.compliant),
     annotation: own ? { type: row.annotation, was: row.was, now: row.now } : { type: "unchanged" as const, was: row.now, now: row.now },
     deployments: [],
   };
@@ -227,10 +228,7 @@ function leadTime([earliest]: readonly number[], committedAt: number | null): nu
 
 function presentDiff(previous: ReplacedRow, flow: FlowRecord, record: ShownRecordRow, runningNow: Set<string>): Diff {
   return {
-    diff_url: compareUrl(
-      { sha: previous.git_commit, commitUrl: previous.commit_url, repoUrl: previous.repo_url },
-      { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl: record.repo_url },
-    ),
+    diff_url: replacementUrl(previous, flow, record.repo_url),
     previous_git_commit: previous.git_commit,
     previous_git_commit_url: previous.commit_url,
     previous_fingerprint: previous.fingerprint,
@@ -241,6 +239,13 @@ function presentDiff(previous: ReplacedRow, flow: FlowRecord, record: ShownRecor
     previous_template_reference_name: previous.reference_name === "" ? null : previous.reference_name,
   };
 }
+
+/** Where the commit of an artifact is compared with that of the one it replaced. @param repoUrl of the artifact's record */
+export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl: string | null): string | null =>
+  compareUrl(
+    { sha: previous.git_commit, commitUrl: previous.commit_url, repoUrl: previous.repo_url },
+    { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
+  );
 
 /** The JSON text of the decisions. They follow from the evaluation and the documents of the policies; neither changes, but a damaged policy is none. */
 function decisionsOf({ store }: Context, shared: Shared, evaluationId: number, evaluation: KeptEvaluation): string {

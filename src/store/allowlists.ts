@@ -31,8 +31,6 @@ export function allowlistStore(db: Db, { now, newId }: Sources, staleness: Retur
     `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  // Also where it does not run: a snapshot with which it starts may be in the making, on facts without this entry.
-  const moveRevision = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
   const latest = db.prepare<[number, string], AllowlistRow>(
     `SELECT ${COLUMNS} FROM allowlist_entries a WHERE a.environment_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`,
   );
@@ -48,7 +46,6 @@ export function allowlistStore(db: Db, { now, newId }: Sources, staleness: Retur
       insert.run(
         id, environment.organization_id, environment.id, entry.fingerprint, entry.artifact_name, entry.description, entry.user_id, entry.user_name, now(),
       );
-      moveRevision.run(environment.id);
       staleness.allowlistChanged(environment.id, entry.fingerprint);
       return id;
     },

@@ -192,3 +192,8 @@ export function artifactStore(db: Db, { newId }: Sources) {
       notFound(`Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`),
   };
 }
+
+/** The last of the rows of each flow, flows in the order of their first row. @param rows the oldest first */
+export function latestOfFlows<Row extends { flow_id: number }>(rows: readonly Row[]): Row[] {
+  return [...new Map(rows.map((row) => [row.flow_id, row])).values()];
+}

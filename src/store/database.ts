@@ -21,6 +21,12 @@ export type Sources = {
   newId(): string;
 };
 
+/** A truth value as SQLite keeps it; null stays null: unknown is not false. */
+export const integerOf = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);
+
+/** What integerOf made of a truth value, back. */
+export const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
+
 /** "ASSY": marks the file as ours. */
 export const APPLICATION_ID = 0x41535359;
 

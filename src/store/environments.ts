@@ -7,6 +7,7 @@
  */
 import type { Db, Sources } from "./database.ts";
 import { nameTable } from "./name-table.ts";
+import type { stalenessStore } from "./staleness.ts";
 import { tagTable } from "./tags.ts";
 import type { TagChange } from "./tags.ts";
 
@@ -44,7 +45,6 @@ export type EnvironmentRow = {
 export type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
 export type PolicyKey = { id: number; name: string };
 
-
 const names = [
   "id", "public_id", "organization_id", "name", "type", "description", "include_scaling", "require_provenance", "archived_at", "archived_name",
   "created_at", "last_modified_at", "last_reported_at", "snapshot_count", "last_changed_at", "state", "running_digest", "revision",
@@ -52,7 +52,7 @@ const names = [
 ] as const satisfies readonly (keyof EnvironmentRow)[];
 const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
 
-export function environmentStore(db: Db, { now, newId }: Sources) {
+export function environmentStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof stalenessStore>) {
   const named = nameTable<EnvironmentRow>(db, { table: "environments", as: "environment", columns: COLUMNS, aliases: "environment_aliases", owner: "environment_id", kind: "Environment" });
   const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE id = ?`);
   const insert = db.prepare(
@@ -61,7 +61,6 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
   );
   const setFields = db.prepare("UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id = ?");
-  const moveRevision = db.prepare("UPDATE environments SET revision = revision + 1, last_modified_at = ? WHERE id = ?");
 
   const membersOf = db.prepare<[number], { member_id: number }>("SELECT member_id FROM environment_members WHERE logical_id = ? ORDER BY position");
   const lastMember = db.prepare<[number], { position: number | null }>("SELECT max(position) AS position FROM environment_members WHERE logical_id = ?");
@@ -89,6 +88,11 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
 
   const memberIds = (logicalId: number): number[] => membersOf.all(logicalId).map(({ member_id }) => member_id);
   const attached = (environmentId: number): PolicyKey[] => attachedTo.all(environmentId);
+
+  function policiesChanged(environmentId: number): void {
+    setModified.run(now(), environmentId);
+    staleness.policiesChanged(environmentId);
+  }
 
   return {
     find: named.find,
@@ -162,7 +166,7 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
       const last = lastPolicy.get(environmentId)?.position ?? 0;
       const changes = policyIds.map((id, place) => putPolicy.run(environmentId, id, last + place + 1).changes);
       if (!changes.includes(1)) return false;
-      moveRevision.run(now(), environmentId);
+      policiesChanged(environmentId);
       return true;
     },
 
@@ -170,7 +174,7 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
     detach(environmentId: number, policyIds: readonly number[]): boolean {
       const changes = policyIds.map((id) => dropPolicy.run(environmentId, id).changes);
       if (!changes.includes(1)) return false;
-      moveRevision.run(now(), environmentId);
+      policiesChanged(environmentId);
       return true;
     },
 
@@ -180,7 +184,7 @@ export function environmentStore(db: Db, { now, newId }: Sources) {
       if (sameList(before, policyIds)) return false;
       dropPolicies.run(environmentId);
       policyIds.forEach((id, place) => putPolicy.run(environmentId, id, place + 1));
-      moveRevision.run(now(), environmentId);
+      policiesChanged(environmentId);
       const earlier = new Set(before);
       return before.length !== policyIds.length || policyIds.some((id) => !earlier.has(id));
     },

@@ -9,6 +9,7 @@ import { checkLogicalSnapshot, checkSnapshot, replay } from "../domain/complianc
 import type { SnapshotVerdict } from "../domain/compliance/replay.ts";
 import type { PolicyDocument } from "../domain/policy/document.ts";
 import type { PolicyVerdict } from "../domain/policy/evaluate.ts";
+import { booleanOf } from "./database.ts";
 import type { Db } from "./database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { policyStore } from "./policies.ts";
@@ -272,8 +273,6 @@ export function problemsOf({ environment, snapshot, artifacts, members, problems
 const verdictOf = (snapshot: SnapshotRow): SnapshotVerdict => ({
   verdict: booleanOf(snapshot.compliant), compliant: snapshot.compliant_count, nonCompliant: snapshot.non_compliant_count, unknown: snapshot.unknown_count,
 });
-
-const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 
 /** Whether the parts of facts that people are shown are what they should be. */
 const isReadable = (facts: Facts | null): boolean =>

@@ -1,10 +1,10 @@
 /** The facts on which an artifact is judged in an environment, read as they are now (semantics 5.4). */
 import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
 import type { State } from "../domain/compliance/artifact.ts";
+import { latestOfFlows } from "./artifacts.ts";
 import type { attestationStore } from "./attestations.ts";
 import type { Db } from "./database.ts";
 import type { flowStore } from "./flows.ts";
-
 
 type RecordRow = {
   id: number;
@@ -37,10 +37,8 @@ export function factStore(db: Db, { attestations, flows }: FactParts) {
      * flow of its first report comes first. None: it has no provenance. `deployment_id` is null in all of them.
      */
     of(organizationId: number, fingerprint: string): Facts {
-      if (fingerprint === "") return NOTHING;
-      const latest = new Map<number, RecordRow>();
-      for (const row of records.all(organizationId, fingerprint)) latest.set(row.flow_id, row);
-      return latest.size === 0 ? NOTHING : { flows: [...latest.values()].map(flowRecord) };
+      if (fingerprint === "") return { flows: [] };
+      return { flows: latestOfFlows(records.all(organizationId, fingerprint)).map(flowRecord) };
     },
   };
 
@@ -64,5 +62,3 @@ export function factStore(db: Db, { attestations, flows }: FactParts) {
     };
   }
 }
-
-const NOTHING: Facts = { flows: [] };

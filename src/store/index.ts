@@ -39,7 +39,8 @@ export function openStore(db: Db, sources: Sources) {
   const artifacts = artifactStore(db, sources);
   const attestations = attestationStore(db, sources);
   const policies = policyStore(db, sources);
-  const environments = environmentStore(db, sources);
+  const environments = environmentStore(db, sources, staleness);
+  const allowlists = allowlistStore(db, sources, staleness);
   const jobs = jobStore(db, sources);
   const snapshots = snapshotStore(db);
   return {
@@ -65,9 +66,9 @@ export function openStore(db: Db, sources: Sources) {
     environmentLists: environmentListStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, policies, snapshots }),
-    allowlists: allowlistStore(db, sources, staleness),
+    allowlists,
     deployments: deploymentStore(db),
-    recording: recordingStore(db, sources, { environments, policies, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
+    recording: recordingStore(db, sources, { environments, policies, allowlists, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
     reevaluation: reevaluationStore(db, { jobs, staleness }),
   };

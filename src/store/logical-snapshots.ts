@@ -4,6 +4,7 @@
  * keeps its interval.
  */
 import { logicalState } from "../domain/compliance/environment.ts";
+import { booleanOf, integerOf } from "./database.ts";
 import type { Db } from "./database.ts";
 import type { Actor } from "./recording.ts";
 import { OPEN } from "./snapshots.ts";
@@ -55,8 +56,8 @@ export function logicalSnapshotStore(db: Db) {
     }
     for (const { member_id, snapshot_count, position } of wanted.values()) show.run(group.id, member_id, snapshot_count, position, index);
 
-    const state = logicalState(members.map((member) => (member.state === null ? null : member.state === 1)));
-    const compliant = state === null ? null : state ? 1 : 0;
+    const state = logicalState(members.map((member) => booleanOf(member.state)));
+    const compliant = integerOf(state);
     const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number => members.reduce((total, member) => total + (member[column] ?? 0), 0);
     const causeIndex = members.find(({ member_id }) => member_id === causeId)?.snapshot_count ?? 0;
     const time = Math.max(at, group.last_changed_at ?? 0);

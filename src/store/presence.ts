@@ -1,4 +1,5 @@
 /** Where artifacts run and ran, told from the rows of snapshot_artifacts in which they started or exited (semantics 2.5, 6.10). */
+import { kindOf } from "../domain/snapshot/events.ts";
 import type { Db } from "./database.ts";
 import { OPEN } from "./snapshots.ts";
 
@@ -117,4 +118,4 @@ function tell({ running, exited, moves, firstStarts }: Presence, rows: readonly 
   }
 }
 
-const hasStarted = ({ annotation }: PresenceRow): boolean => annotation.startsWith("started");
+const hasStarted = ({ annotation }: PresenceRow): boolean => kindOf(annotation) === "started";

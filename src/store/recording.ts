@@ -13,6 +13,8 @@ import type { AppliedPolicy, Facts, Judgement } from "../domain/compliance/envir
 import { compareRunning, identityOf } from "../domain/snapshot/diff.ts";
 import type { Annotated, Cause, Running } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import type { allowlistStore } from "./allowlists.ts";
+import { booleanOf, integerOf } from "./database.ts";
 import type { Db, Sources } from "./database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { factStore } from "./facts.ts";
@@ -61,11 +63,12 @@ export type Plan = { survey: Survey; snapshot: boolean; running: readonly Annota
 export type RecordingParts = {
   environments: ReturnType<typeof environmentStore>;
   policies: ReturnType<typeof policyStore>;
+  allowlists: ReturnType<typeof allowlistStore>;
   facts: ReturnType<typeof factStore>;
   logical: ReturnType<typeof logicalSnapshotStore>;
 };
 
-export function recordingStore(db: Db, { now }: Sources, { environments, policies, facts, logical }: RecordingParts) {
+export function recordingStore(db: Db, { now }: Sources, { environments, policies, allowlists, facts, logical }: RecordingParts) {
   const openRows = db.prepare<[number], OpenRow>(
     `SELECT id, fingerprint, name, now, compliant, evaluation_id, started_index, instances_json
      FROM snapshot_artifacts WHERE environment_id = ? AND last_index = ${OPEN}`,
@@ -73,9 +76,6 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
   const stale = db.prepare<[number], { fingerprint: string }>("SELECT fingerprint FROM stale_artifacts WHERE environment_id = ?");
   const versionsOf = db.prepare<[number, number], { policy_versions_json: string }>(
     "SELECT policy_versions_json FROM snapshots WHERE environment_id = ? AND idx = ?",
-  );
-  const allowed = db.prepare<[number, string], { id: number }>(
-    "SELECT id FROM allowlist_entries WHERE environment_id = ? AND fingerprint = ? ORDER BY id DESC LIMIT 1",
   );
   const stored = db.prepare<[number], StoredEvaluation>("SELECT facts_json, verdicts_json, allowlist_id FROM evaluations WHERE id = ?");
 
@@ -175,7 +175,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
     const { id, organization_id } = survey.environment;
     const previous = row ? (stored.get(row.evaluation_id) ?? null) : null;
     const found = facts.of(organization_id, fingerprint);
-    const entry = allowed.get(id, fingerprint)?.id ?? null;
+    const entry = allowlists.latest(id, fingerprint)?.id ?? null;
     const earlier = previous && readFacts(previous.facts_json);
     const known = earlier ? carryDeployments(found, earlier) : found;
     return { ...judgeInEnvironment(survey.policies, { name, fingerprint }, known, entry !== null), facts: known, allowlistId: entry, previous, earlier };
@@ -303,6 +303,3 @@ function carryDeployments(facts: Facts, earlier: Facts): Facts {
   const known = new Map(earlier.flows.map(({ flow_id, deployment_id }) => [flow_id, deployment_id]));
   return { flows: facts.flows.map((flow) => ({ ...flow, deployment_id: known.get(flow.flow_id) ?? null })) };
 }
-
-const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
-const integerOf = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);

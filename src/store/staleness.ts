@@ -31,10 +31,10 @@ export function stalenessStore(db: Db) {
        AND EXISTS (SELECT 1 FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = s.fingerprint)
      ${MARK}`,
   );
-  const ofEnvironment = db.prepare<[number, string], { environment_id: number }>(
+  const ofEnvironment = db.prepare<[number, string]>(
     `INSERT INTO stale_artifacts (environment_id, fingerprint)
      SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
-     WHERE s.environment_id = ? AND ${RUNNING} AND s.fingerprint = ? ${MARK}`,
+     WHERE s.environment_id = ? AND ${RUNNING} AND s.fingerprint = ? ON CONFLICT DO NOTHING`,
   );
   const ofSnapshot = db.prepare<[number, number], { environment_id: number }>(
     `INSERT INTO stale_artifacts (environment_id, fingerprint)
@@ -55,8 +55,11 @@ export function stalenessStore(db: Db) {
     artifactChanged: (artifactId: number): void => moved(ofArtifact.all(artifactId)),
     /** Name or tags of a flow changed. */
     flowChanged: (organizationId: number, flowId: number): void => moved(ofFlow.all({ organization: organizationId, flow: flowId })),
-    /** An artifact was allowlisted in an environment. */
-    allowlistChanged: (environmentId: number, fingerprint: string): void => moved(ofEnvironment.all(environmentId, fingerprint)),
+    /** An artifact was allowlisted in an environment, perhaps one that is about to start in a snapshot in the making. */
+    allowlistChanged(environmentId: number, fingerprint: string): void {
+      ofEnvironment.run(environmentId, fingerprint);
+      move.run(environmentId);
+    },
     /** Artifacts started with that snapshot, and facts about them may have changed after they were read. */
     startedUnseen: (environmentId: number, index: number): void => moved(ofSnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */

@@ -1,5 +1,6 @@
 /** What policies are evaluated on: an artifact with its most recent record in every flow it was reported to (semantics 5.4). */
 import type { FlowFacts, Subject } from "../domain/policy/evaluate.ts";
+import { latestOfFlows } from "./artifacts.ts";
 import type { artifactStore, PlacedArtifactRow } from "./artifacts.ts";
 import type { attestationStore } from "./attestations.ts";
 import type { flowStore } from "./flows.ts";
@@ -13,10 +14,8 @@ export type SubjectParts = {
 export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
   /** The most recent record of each flow, flows in the order of their first report: the build flow comes first. */
   function records(organizationId: number, fingerprint: string, flowId: number | null): PlacedArtifactRow[] {
-    const latest = new Map<number, PlacedArtifactRow>();
-    for (const row of artifacts.everywhere(organizationId, fingerprint))
-      if (flowId === null || row.flow_id === flowId) latest.set(row.flow_id, row);
-    return [...latest.values()];
+    const rows = artifacts.everywhere(organizationId, fingerprint);
+    return latestOfFlows(flowId === null ? rows : rows.filter(({ flow_id }) => flow_id === flowId));
   }
 
   function flowFacts(row: PlacedArtifactRow): FlowFacts {
