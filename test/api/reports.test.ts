@@ -287,6 +287,21 @@ test("a report that made a snapshot is audited, one that changed nothing is not"
   assert.equal(audits(at), [{ detail: { artifacts: 2, snapshot: 1 }, target: `/api/v2/environments/${at.org}/${name}/report/docker` }]);
 });
 
+test("an unchanged report adds no row to any table, whatever its type", async () => {
+  const at = server.given.org();
+  const tables = server.db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all() as string[];
+  const rows = (): unknown[] => tables.map((table) => [table, server.db.prepare(`SELECT count(*) FROM "${table}"`).pluck().get()]);
+  for (const type of PHYSICAL) {
+    const name = environment(at, type);
+    const before = rows();
+    answers(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
+    const once = rows();
+    assert.is.not(JSON.stringify(once), JSON.stringify(before));
+    for (const creationTimestamp of [100, 999]) answers(await put(at, name, type, { artifacts: [{ ...FULL[type], creationTimestamp }] }), 200, "OK");
+    assert.equal(rows(), once);
+  }
+});
+
 test("names of what every object has are artifacts and pods like others", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
