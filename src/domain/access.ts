@@ -36,6 +36,20 @@ export const PERMISSIONS = {
   "environment:report": { roles: ["admin", "member", "snapshotter"], outsiders: false },
   "allowlist:write": { roles: writers, outsiders: false },
   "tag:write": { roles: writers, outsiders: false },
+  "custom_type:read": { roles: everyone, outsiders: true },
+  "custom_type:write": { roles: writers, outsiders: false },
+  "control:read": { roles: everyone, outsiders: true },
+  "control:write": { roles: ["admin"], outsiders: false },
+  "repo:read": { roles: everyone, outsiders: true },
+  // Targets are hidden from outsiders of a public organization by the operations themselves (decision 108).
+  "action:read": { roles: everyone, outsiders: true },
+  "action:write": { roles: writers, outsiders: false },
+  "notification_config:read": { roles: everyone, outsiders: false },
+  "notification_config:write": { roles: ["admin"], outsiders: false },
+  // Members and snapshotters manage only the accounts that they created: the operations look at whose it is (semantics 1.4).
+  "service_account:read": { roles: ["admin", "member", "snapshotter"], outsiders: false },
+  "service_account:write": { roles: ["admin", "member", "snapshotter"], outsiders: false },
+  "membership_audit:read": { roles: ["admin"], outsiders: false },
 } as const satisfies Record<string, Grant>;
 
 /**

@@ -8,7 +8,11 @@ export type TagChange = { set: Readonly<Record<string, string>>; remove: readonl
 export type TagFilter = { key: string; value: string | null };
 
 /** A tag table with its column for the resource: names of schema.sql, which become part of the statements. */
-type TagTable = [table: "flow_tags", owner: "flow_id"] | [table: "environment_tags", owner: "environment_id"];
+type TagTable =
+  | [table: "flow_tags", owner: "flow_id"]
+  | [table: "environment_tags", owner: "environment_id"]
+  | [table: "repo_tags", owner: "repo_id"]
+  | [table: "control_tags", owner: "control_id"];
 
 /** The tag table of one kind. */
 export function tagTable(db: Db, ...[table, owner]: TagTable) {

@@ -1,0 +1,193 @@
+-- Tags of repositories and controls: the same shape as those of flows and environments.
+CREATE TABLE repo_tags (
+  repo_id INTEGER NOT NULL REFERENCES repos (id),
+  key     TEXT NOT NULL,
+  value   TEXT NOT NULL,
+  PRIMARY KEY (repo_id, key)
+) STRICT, WITHOUT ROWID;
+
+-- Types of attestations that organizations make for themselves. Archived ones stay readable and keep their name.
+CREATE TABLE custom_types (
+  id               INTEGER PRIMARY KEY,
+  public_id        TEXT NOT NULL UNIQUE,
+  organization_id  INTEGER NOT NULL REFERENCES organizations (id),
+  name             TEXT NOT NULL,
+  description      TEXT,
+  archived_at      REAL,
+  created_by       TEXT NOT NULL,
+  created_at       REAL NOT NULL,
+  last_modified_at REAL NOT NULL,
+  UNIQUE (organization_id, name)
+) STRICT;
+
+-- Immutable. schema_json is the JSON Schema as uploaded, rules_json and summary_json are ordered lists of jq expressions.
+CREATE TABLE custom_type_versions (
+  id           INTEGER PRIMARY KEY,
+  type_id      INTEGER NOT NULL REFERENCES custom_types (id),
+  version      INTEGER NOT NULL CHECK (version > 0),
+  timestamp    REAL NOT NULL,
+  created_by   TEXT NOT NULL,
+  comment      TEXT,
+  schema_json  TEXT,
+  content_type TEXT NOT NULL CHECK (content_type IN ('jq', 'default')),
+  rules_json   TEXT NOT NULL,
+  summary_json TEXT,
+  UNIQUE (type_id, version)
+) STRICT;
+
+-- Controls. An archived one keeps its identifier for ever.
+CREATE TABLE controls (
+  id               INTEGER PRIMARY KEY,
+  public_id        TEXT NOT NULL UNIQUE,
+  organization_id  INTEGER NOT NULL REFERENCES organizations (id),
+  identifier       TEXT NOT NULL,
+  name             TEXT NOT NULL,
+  description      TEXT,
+  links_json       TEXT NOT NULL,
+  version          INTEGER NOT NULL CHECK (version > 0),
+  archived         INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)),
+  created_by       TEXT NOT NULL,
+  created_at       REAL NOT NULL,
+  last_modified_at REAL NOT NULL,
+  UNIQUE (organization_id, identifier)
+) STRICT;
+CREATE INDEX controls_by_name ON controls (organization_id, archived, name, id);
+
+-- Immutable: what a control said from then on, and why there is a new version.
+CREATE TABLE control_versions (
+  id          INTEGER PRIMARY KEY,
+  control_id  INTEGER NOT NULL REFERENCES controls (id),
+  version     INTEGER NOT NULL CHECK (version > 0),
+  status      TEXT NOT NULL CHECK (status IN ('created', 'edited', 'archived', 'unarchived')),
+  name        TEXT NOT NULL,
+  description TEXT,
+  links_json  TEXT NOT NULL,
+  timestamp   REAL NOT NULL,
+  created_by  TEXT NOT NULL,
+  UNIQUE (control_id, version)
+) STRICT;
+
+CREATE TABLE control_tags (
+  control_id INTEGER NOT NULL REFERENCES controls (id),
+  key        TEXT NOT NULL,
+  value      TEXT NOT NULL,
+  PRIMARY KEY (control_id, key)
+) STRICT, WITHOUT ROWID;
+
+-- Which controls the rules of a policy version name (for_control): derived from its text, for coverage.
+CREATE TABLE policy_version_controls (
+  policy_version_id INTEGER NOT NULL REFERENCES policy_versions (id),
+  control_id        INTEGER NOT NULL REFERENCES controls (id),
+  PRIMARY KEY (policy_version_id, control_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX policy_version_controls_by_control ON policy_version_controls (control_id);
+
+-- Rules about whom to tell of what. Numbers count up in each organization and are never given twice.
+CREATE TABLE actions (
+  id                  INTEGER PRIMARY KEY,
+  organization_id     INTEGER NOT NULL REFERENCES organizations (id),
+  number              INTEGER NOT NULL CHECK (number > 0),
+  kind                TEXT NOT NULL CHECK (kind IN ('env', 'flow')),
+  name                TEXT NOT NULL,
+  triggers_json       TEXT NOT NULL, -- in the order in which they were given
+  from_chat           INTEGER NOT NULL DEFAULT 0 CHECK (from_chat IN (0, 1)),
+  created_by          TEXT NOT NULL,
+  created_at          REAL NOT NULL,
+  last_modified_at    REAL NOT NULL,
+  UNIQUE (organization_id, number),
+  UNIQUE (organization_id, name)
+) STRICT;
+
+-- The last number given to an action of the organization.
+CREATE TABLE action_numbers (
+  organization_id INTEGER PRIMARY KEY REFERENCES organizations (id),
+  last_number     INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE action_environments (
+  action_id      INTEGER NOT NULL REFERENCES actions (id) ON DELETE CASCADE,
+  environment_id INTEGER NOT NULL REFERENCES environments (id),
+  position       INTEGER NOT NULL,
+  PRIMARY KEY (action_id, environment_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX action_environments_by_environment ON action_environments (environment_id);
+
+CREATE TABLE action_flows (
+  action_id INTEGER NOT NULL REFERENCES actions (id) ON DELETE CASCADE,
+  flow_id   INTEGER NOT NULL REFERENCES flows (id),
+  position  INTEGER NOT NULL,
+  PRIMARY KEY (action_id, flow_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX action_flows_by_flow ON action_flows (flow_id);
+
+-- Where messages go: of an action, or of a kind of notification that the server itself raises (notification_type). target_json
+-- is what was configured, as answers show it; type is NULL for an object of a form that nothing is ever sent to.
+CREATE TABLE notification_targets (
+  id                INTEGER PRIMARY KEY,
+  organization_id   INTEGER NOT NULL REFERENCES organizations (id),
+  action_id         INTEGER REFERENCES actions (id) ON DELETE CASCADE,
+  notification_type TEXT,
+  position          INTEGER NOT NULL,
+  type              TEXT CHECK (type IN ('WEBHOOK', 'SLACK', 'EMAIL')),
+  target_json       TEXT NOT NULL,
+  secret            TEXT, -- signs what is sent to a WEBHOOK; made up by the server, shown by the command line only
+  last_success_at   REAL,
+  last_failure_at   REAL,
+  last_error        TEXT,
+  CHECK ((action_id IS NULL) <> (notification_type IS NULL))
+) STRICT;
+CREATE INDEX notification_targets_by_action ON notification_targets (action_id) WHERE action_id IS NOT NULL;
+CREATE INDEX notification_targets_by_type ON notification_targets (organization_id, notification_type) WHERE notification_type IS NOT NULL;
+
+-- Messages to somebody outside (outbox): inserted with the change that they tell of, sent in the order of their ids within a
+-- queue (one per action and target). message_json is what is sent, in the form that its target wants.
+CREATE TABLE deliveries (
+  id              INTEGER PRIMARY KEY,
+  public_id       TEXT NOT NULL UNIQUE,
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  queue           TEXT NOT NULL,
+  target_id       INTEGER REFERENCES notification_targets (id) ON DELETE SET NULL,
+  subject         TEXT NOT NULL, -- what it is about, for people: the name of the action, and the event
+  type            TEXT NOT NULL CHECK (type IN ('WEBHOOK', 'SLACK', 'EMAIL')),
+  target_json     TEXT NOT NULL, -- where it goes, as configured when the event happened
+  message_json    TEXT NOT NULL,
+  state           TEXT NOT NULL CHECK (state IN ('waiting', 'delivered', 'dead')),
+  attempts        INTEGER NOT NULL DEFAULT 0,
+  created_at      REAL NOT NULL,
+  due_at          REAL NOT NULL,
+  finished_at     REAL
+) STRICT;
+CREATE INDEX deliveries_waiting ON deliveries (queue, id) WHERE state = 'waiting';
+CREATE INDEX deliveries_by_organization ON deliveries (organization_id, id);
+
+-- The delivery log: one row for each attempt. status is the HTTP or SMTP status, NULL when there was no answer.
+CREATE TABLE delivery_attempts (
+  id          INTEGER PRIMARY KEY,
+  delivery_id INTEGER NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
+  started_at  REAL NOT NULL,
+  seconds     REAL NOT NULL,
+  address     TEXT,   -- the IP address that was called, NULL when none was
+  status      INTEGER,
+  error       TEXT    -- NULL: accepted
+) STRICT;
+CREATE INDEX delivery_attempts_by_delivery ON delivery_attempts (delivery_id, id);
+
+-- Doors for the webhooks of other products. public_id is the unguessable part of the address; the secret checks signatures.
+CREATE TABLE inbound_webhooks (
+  id                 INTEGER PRIMARY KEY,
+  public_id          TEXT NOT NULL UNIQUE,
+  organization_id    INTEGER NOT NULL REFERENCES organizations (id),
+  kind               TEXT NOT NULL CHECK (kind IN ('sonar', 'launch-darkly')),
+  secret             TEXT NOT NULL,
+  service_account_id INTEGER NOT NULL REFERENCES service_accounts (id),
+  settings_json      TEXT NOT NULL,
+  created_at         REAL NOT NULL,
+  disabled_at        REAL,
+  last_received_at   REAL
+) STRICT;
+CREATE UNIQUE INDEX inbound_webhooks_in_use ON inbound_webhooks (organization_id, kind) WHERE disabled_at IS NULL;
+
+-- Of a record of a custom type: the version of the type that judged it.
+ALTER TABLE attestations ADD COLUMN type_version INTEGER;
+CREATE INDEX attestations_by_control ON attestations (organization_id, control, id) WHERE control IS NOT NULL;
+CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
