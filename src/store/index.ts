@@ -6,6 +6,7 @@ import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import type { Db, Sources } from "./database.ts";
+import { deliveryStore } from "./deliveries.ts";
 import { deploymentStore } from "./deployments.ts";
 import { environmentEventStore } from "./environment-events.ts";
 import { environmentListStore } from "./environment-lists.ts";
@@ -67,6 +68,7 @@ export function openStore(db: Db, sources: Sources) {
     snapshots,
     explanations: explanationStore(db, { environments, policies, snapshots }),
     allowlists,
+    deliveries: deliveryStore(db, sources),
     deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, allowlists, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
