@@ -742,3 +742,11 @@ CREATE TABLE inbound_webhooks (
   last_received_at   REAL
 ) STRICT;
 CREATE UNIQUE INDEX inbound_webhooks_in_use ON inbound_webhooks (organization_id, kind) WHERE disabled_at IS NULL;
+
+-- What came through a door, by the SHA-256 of the body: nothing is recorded twice, however often it is sent.
+CREATE TABLE inbound_webhook_receipts (
+  webhook_id  INTEGER NOT NULL REFERENCES inbound_webhooks (id),
+  digest      BLOB NOT NULL CHECK (length(digest) = 32),
+  received_at REAL NOT NULL,
+  PRIMARY KEY (webhook_id, digest)
+) STRICT, WITHOUT ROWID;

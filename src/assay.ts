@@ -2,7 +2,7 @@
  * The composition root: how opened parts become an application that listens. The packaged program (serve.ts opens the parts
  * and closes them), the command line and the tests put the server together here and nowhere else.
  */
-import { randomBytes, randomUUID } from "node:crypto";
+import { createHmac, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { RequestListener, Server, ServerResponse } from "node:http";
@@ -23,7 +23,7 @@ import type { BodyLimits } from "./http/body.ts";
 import { pathOf, refuseBroken } from "./http/broken.ts";
 import type { EvidenceStage } from "./http/form.ts";
 import { arrive, mountOperations } from "./http/mount.ts";
-import type { Caller, House } from "./http/mount.ts";
+import type { Caller, Door, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { probes } from "./http/probes.ts";
 import { jobHandlers } from "./jobs/handlers.ts";
@@ -36,6 +36,7 @@ import type { Logger } from "./log.ts";
 import { leaveCheckpoints } from "./store/database.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { KeyHolder } from "./store/api-keys.ts";
+import { WEBHOOK_KINDS } from "./store/inbound-webhooks.ts";
 import type { Store } from "./store/index.ts";
 import { createUnchanged } from "./store/unchanged.ts";
 import type { Unchanged } from "./store/unchanged.ts";
@@ -107,6 +108,7 @@ export function createApp(parts: Parts): Koa {
     operations,
     limits: parts.limits,
     ...whoIsWho(store, unchanged),
+    door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
     context: contextFactory({ store, urls, openApi, evidence: parts.evidence, recorder: parts.recorder, jobs: parts.runner, now: sources.now }),
     read: reading(parts.db),
@@ -214,6 +216,24 @@ function membershipOf(store: Store, caller: Caller, name: string): OrgMembership
     role = account.organization_id === organization.id ? account.privilege : null;
   }
   return { organizationId: organization.id, role, isPublic: organization.is_public === 1, organization };
+}
+
+/** The door of an inbound webhook. SonarQube and LaunchDarkly both sign with HMAC-SHA256 of the body, in hex. */
+function doorOf(store: Store, kind: string, publicId: string): Door<OrgMembership> | null {
+  const known = WEBHOOK_KINDS.find((one) => one === kind);
+  const hook = known && store.inboundWebhooks.find(known, publicId);
+  if (!hook) return null;
+  const organization = store.organizations.get(hook.organization_id);
+  const account = store.serviceAccounts.get(hook.service_account_id);
+  return {
+    caller: { kind: "service_account", id: account.id, publicId: account.public_id, name: account.name, shownName: account.name, keyPublicId: "" },
+    membership: { organizationId: organization.id, role: account.privilege, isPublic: organization.is_public === 1, organization },
+    organization: organization.name,
+    accepts(signature, body) {
+      const due = createHmac("sha256", hook.secret).update(body).digest();
+      return /^[0-9a-f]{64}$/i.test(signature) && timingSafeEqual(Buffer.from(signature, "hex"), due);
+    },
+  };
 }
 
 export type Listening = { server: Server; url: string };

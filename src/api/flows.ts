@@ -214,6 +214,18 @@ function applyFlow({ store, organization, note }: Context, { name, description, 
 }
 
 /**
+ * The flow of that name, or that once had it, created with the empty template where there is none: for reports of other products, which
+ * nobody prepared a flow for. @throws AppError not_found for the suffixed name of an archived flow.
+ */
+export function flowFor(context: Context, name: string, description: string): FlowRow {
+  const { store, organization } = context;
+  if (!store.flows.find(organization.id, name)) {
+    applyFlow(context, { name, description, visibility: null, template: EMPTY_TEMPLATE_TEXT, repoUrl: undefined });
+  }
+  return store.flows.requireWritable(organization, name);
+}
+
+/**
  * The text of an uploaded template, character for character (a byte order mark included), after it was found valid.
  * @throws AppError invalid on `template_file` with the text of messages 12.
  */

@@ -28,6 +28,7 @@ import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
 import * as users from "./users.ts";
+import * as webhooks from "./webhooks.ts";
 
 const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
@@ -36,6 +37,7 @@ const resources: readonly object[] = [
   allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
   attestationReads, snykAttestations, sonarAttestations, deployments, envDiff, environmentAuditlog, environmentEvents,
   environmentPolicies, environments, flows, meta, organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
+  webhooks,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

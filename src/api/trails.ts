@@ -51,11 +51,11 @@ const ReportedTrail = Closed({ trail_name: Name(TRAIL_NAME) });
 const NOTHING_TOLD = { description: null, git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null } as const;
 
 /**
- * The trail of that name in a flow, created with the flow's template if a report names it first (semantics 2.3). Whoever calls
- * it evaluates the trail in the same write.
+ * The trail of that name in a flow, created with the flow's template if a report names it first (semantics 2.3); `description` is
+ * for the case that it is. Whoever calls it evaluates the trail in the same write.
  * @throws AppError 400 on `trail_name` for a name that no trail can have.
  */
-export function beginImplicitly(context: Context, flow: FlowRow, trailName: string): TrailRow {
+export function beginImplicitly(context: Context, flow: FlowRow, trailName: string, description: string | null = null): TrailRow {
   const { store, organization, caller, note } = context;
   const existing = store.trails.find(flow.id, trailName);
   if (existing) return existing;
@@ -64,7 +64,7 @@ export function beginImplicitly(context: Context, flow: FlowRow, trailName: stri
   const { templateId } = inheritTemplate({ trail: null, flowTemplateId: flow.template_id, givenTemplateId: null });
   const trail = store.trails.create(
     { organizationId: organization.id, flowId: flow.id, name: trailName, createdBy: caller.shownName },
-    { ...NOTHING_TOLD, template_id: templateId, template_inherited: 1 },
+    { ...NOTHING_TOLD, description, template_id: templateId, template_inherited: 1 },
   );
   store.trails.addEvent(trail.id, "trail_reported", trail.created_at, eventOf(context, templateId, null));
   note({ trail_begun: trailName });

@@ -8,5 +8,6 @@ import { keyCreate, keyList, keyRevoke } from "./key.ts";
 import { openapi } from "./openapi.ts";
 import { serve } from "./serve.ts";
 import { version } from "./version.ts";
+import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
 
-export const COMMANDS: readonly Command[] = [serve, dev, init, apply, keyCreate, keyList, keyRevoke, explain, openapi, version];
+export const COMMANDS: readonly Command[] = [serve, dev, init, apply, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable, explain, openapi, version];

@@ -5,6 +5,7 @@
 import { newPublicId } from "../assay.ts";
 import type { Role } from "../domain/access.ts";
 import { keyDigest } from "../store/api-keys.ts";
+import type { InboundWebhookRow, WebhookKind } from "../store/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
 
@@ -63,6 +64,31 @@ export function operatorOf(store: Store, operation: string) {
     setPrivilege(account: { id: number; organization_id: number; name: string; privilege: Role }, privilege: Role): void {
       store.serviceAccounts.setPrivilege(account.id, privilege);
       note(account.organization_id, "service_account.updated", account.name, { privilege, previous_privilege: account.privilege });
+    },
+    /** Opens a door for the webhooks of another product, and the account that acts for it. @returns the door. */
+    createWebhook(organizationId: number, fields: { kind: WebhookKind; settings: object; publicId: string; secret: string; accountName: string }): InboundWebhookRow {
+      const { kind, settings, publicId, secret, accountName } = fields;
+      const serviceAccountId = store.serviceAccounts.create({
+        organizationId, name: accountName, description: `Acts for the ${kind} webhook`, privilege: "member", creatingUserId: "", forWebhook: true,
+      });
+      note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
+      store.inboundWebhooks.create({ publicId, organizationId, kind, secret, serviceAccountId, settings });
+      note(organizationId, "webhook.enabled", kind, { settings, service_account: accountName });
+      const hook = store.inboundWebhooks.inUse(organizationId, kind);
+      if (!hook) throw new Error(`the ${kind} webhook that was just made is gone`);
+      return hook;
+    },
+    configureWebhook(organizationId: number, hook: InboundWebhookRow, settings: object): void {
+      store.inboundWebhooks.configure(hook.id, settings);
+      note(organizationId, "webhook.updated", hook.kind, { settings });
+    },
+    setWebhookSecret(organizationId: number, hook: InboundWebhookRow, secret: string): void {
+      store.inboundWebhooks.setSecret(hook.id, secret);
+      note(organizationId, "webhook.secret_rotated", hook.kind, {});
+    },
+    disableWebhook(organizationId: number, hook: InboundWebhookRow): void {
+      store.inboundWebhooks.disable(hook.id);
+      note(organizationId, "webhook.disabled", hook.kind, {});
     },
     /** Stores a key that is not known yet; `expiresAt` in epoch seconds, 0 for never. @returns its public id. */
     createKey(owner: Owner, fields: { key: string; description: string; expiresAt: number }): string {

@@ -53,11 +53,12 @@ export const PERMISSIONS = {
 } as const satisfies Record<string, Grant>;
 
 /**
- * A permission inside the organization of the path, or one of the two that need no organization:
- * `public` (no key) and `authenticated` (any valid key; the operation itself decides what the caller sees).
+ * A permission inside the organization of the path, or one of the three that need no organization: `public` (no key),
+ * `authenticated` (any valid key; the operation itself decides what the caller sees) and `signed` (no key; the path names a
+ * door, whose secret signs the body and whose service account then is the caller).
  */
 export type OrgPermission = keyof typeof PERMISSIONS;
-export type Permission = OrgPermission | "public" | "authenticated";
+export type Permission = OrgPermission | "public" | "authenticated" | "signed";
 
 export const isOrgPermission = (permission: Permission): permission is OrgPermission => permission in PERMISSIONS;
 

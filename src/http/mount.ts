@@ -9,7 +9,7 @@ import type Koa from "koa";
 import type { TObject, TSchema } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
-import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, routeNotFound, unauthenticated } from "../errors.ts";
+import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
 import { hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
 import type { BodyLimits } from "./body.ts";
@@ -49,6 +49,15 @@ export type RequestFacts<M extends Membership = Membership> = {
   path: string;
 };
 
+/** A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it. */
+export type Door<M extends Membership> = {
+  caller: Caller;
+  membership: M;
+  organization: string;
+  /** Whether the signature is that of the body. */
+  accepts(signature: string, body: Buffer): boolean;
+};
+
 export type House<Context, M extends Membership = Membership> = {
   operations: readonly AnyOperation<Context>[];
   limits: BodyLimits;
@@ -56,6 +65,8 @@ export type House<Context, M extends Membership = Membership> = {
   authenticate(keyDigest: string): Caller | null;
   /** What a caller is in an organization; null when there is no such organization. */
   membership(caller: Caller, organization: string): M | null;
+  /** The door that the path of a `signed` operation names; null when there is none. */
+  door(kind: string, params: Readonly<Record<string, string>>): Door<M> | null;
   context(facts: RequestFacts<M>): Context;
   /** Runs a handler that only reads: everything it reads is of one moment. */
   read<T>(work: () => T): T;
@@ -81,7 +92,7 @@ const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
  */
 const LINGER = 5;
 
-type State = { operationId: string | null; facts: RequestFacts | null; organization: string | null };
+type State = { operationId: string | null; facts: RequestFacts | null; organization: string | null; path: string | null };
 
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
 export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
@@ -120,7 +131,7 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
     const started = performance.now();
     const asked = ctx.get("X-Request-ID");
     const requestId = /^[A-Za-z0-9._-]{1,100}$/.test(asked) ? asked : house.newId();
-    const state: State = { operationId: null, facts: null, organization: null };
+    const state: State = { operationId: null, facts: null, organization: null, path: null };
     ctx.state = { assay: state, requestId };
     ctx.res.setHeader("X-Request-ID", requestId);
     let failure: unknown = null;
@@ -136,7 +147,7 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
         {
           method: ctx.method,
           route: state.operationId,
-          path: ctx.path,
+          path: state.path ?? ctx.path,
           status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
           duration_ms: performance.now() - started,
           actor: state.facts?.caller?.name ?? null,
@@ -203,6 +214,7 @@ async function serve<Context, M extends Membership>(
   const facts = authorize(house, operation, ctx, organization);
   seen.facts = facts;
   if (operation.status === "removed") throw gone();
+  const door = operation.signature ? knock(house, operation, ctx, facts) : null;
   const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
   // Authorizing looked at the state of the database, in this turn.
   const { state } = house.answers;
@@ -212,6 +224,7 @@ async function serve<Context, M extends Membership>(
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
   const { body, sent, unread, file, staged } = await readBody(house, operation, ctx);
+  if (door) enter(operation, ctx, facts, door, unread);
   const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent, unread };
   let published = false;
   try {
@@ -252,7 +265,7 @@ function authorize<Context, M extends Membership>(
     event: operation.audit,
     path: ctx.path,
   };
-  if (operation.permission === "public") return facts;
+  if (operation.permission === "public" || operation.permission === "signed") return facts;
   const key = credentialOf(ctx.req.headers.authorization);
   const caller = key === null ? null : house.authenticate(hash("sha256", key));
   if (!caller) throw unauthenticated();
@@ -262,6 +275,30 @@ function authorize<Context, M extends Membership>(
   if (!membership || !allows(operation.permission, membership.role, membership.isPublic)) throw forbidden();
   facts.membership = membership;
   return facts;
+}
+
+/** The door that the path names. Its id is half of a secret, and so the log and the audit entry get the route in its place. */
+function knock<Context, M extends Membership>(
+  house: House<Context, M>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context & { params: Record<string, string> },
+  facts: RequestFacts<M>,
+): Door<M> {
+  const seen = ctx.state["assay"] as State;
+  seen.path = facts.path = operation.path;
+  const door = house.door(operation.signature?.door ?? "", ctx.params);
+  if (!door) throw notFound("Webhook not found");
+  seen.organization = door.organization;
+  return door;
+}
+
+/** Lets a signed body in: from here on the account of the door is the caller. @throws AppError 401, 403. */
+function enter<Context, M extends Membership>(operation: AnyOperation<Context>, ctx: Koa.Context, facts: RequestFacts<M>, door: Door<M>, body: Buffer | null): void {
+  const { header = "", acts = null } = operation.signature ?? {};
+  if (body === null || !door.accepts(ctx.get(header), body)) throw unauthenticated();
+  facts.caller = door.caller;
+  facts.membership = door.membership;
+  if (acts === null || !allows(acts, door.membership.role, false)) throw forbidden();
 }
 
 /** Path or query values, as text at first, checked and turned into what the shape says. */

@@ -42,7 +42,7 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
 }
 
 function describe(operation: AnyOperation<never>, components: Record<string, Json>): Json {
-  const open = operation.permission === "public";
+  const open = operation.permission === "public" || operation.permission === "signed";
   const parameters = [
     ...parametersOf(operation.params, "path", operation, components),
     ...parametersOf(operation.query, "query", operation, components),

@@ -15,6 +15,7 @@ import { evaluationStore } from "./evaluation.ts";
 import { explanationStore } from "./explanations.ts";
 import { factStore } from "./facts.ts";
 import { flowStore } from "./flows.ts";
+import { inboundWebhookStore } from "./inbound-webhooks.ts";
 import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { organizationStore } from "./organizations.ts";
@@ -72,6 +73,7 @@ export function openStore(db: Db, sources: Sources) {
     deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, allowlists, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
+    inboundWebhooks: inboundWebhookStore(db, sources),
     reevaluation: reevaluationStore(db, { jobs, staleness }),
   };
 }

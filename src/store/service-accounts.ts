@@ -22,8 +22,8 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
   );
   const byId = db.prepare<[number], ServiceAccountRow>(`SELECT ${COLUMNS} FROM service_accounts WHERE id = ?`);
   const insert = db.prepare(
-    `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const setPrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
 
@@ -35,9 +35,9 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
       return row;
     },
     /** Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator. @returns its key. */
-    create(fields: { organizationId: number; name: string; description: string | null; privilege: Role; creatingUserId: string }): number {
+    create(fields: { organizationId: number; name: string; description: string | null; privilege: Role; creatingUserId: string; forWebhook?: boolean }): number {
       return Number(
-        insert.run(newId(), fields.organizationId, fields.name, fields.description, fields.privilege, fields.creatingUserId, now())
+        insert.run(newId(), fields.organizationId, fields.name, fields.description, fields.privilege, fields.creatingUserId, Number(fields.forWebhook ?? false), now())
           .lastInsertRowid,
       );
     },

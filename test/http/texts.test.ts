@@ -38,6 +38,7 @@ const house = (checkResponses: boolean): House<null> => ({
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
   authenticate: () => null,
   membership: () => null,
+  door: () => null,
   context: () => null,
   write: async (work) => work(),
   audit: () => undefined,

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import { judgeGeneric } from "../../domain/attestation/generic.ts";
-import { attestation } from "./report.ts";
+import { attestation, kind } from "./report.ts";
 
-export const postGeneric = attestation({
+export const GENERIC = kind({
   segment: "generic",
   input: "GenericAttestationPostInput",
   form: "GenericAttestationForm",
@@ -13,3 +13,5 @@ export const postGeneric = attestation({
   facts: () => ({}),
   example: { is_compliant: true },
 });
+
+export const postGeneric = attestation(GENERIC);

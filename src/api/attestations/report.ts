@@ -68,6 +68,9 @@ type Kind<P extends Record<string, TSchema>> = {
   example: Record<string, unknown>;
 };
 
+/** The identity with types: a kind that others than its operation record too (api/webhooks.ts). */
+export const kind = <P extends Record<string, TSchema>>(declaration: Kind<P>): Kind<P> => declaration;
+
 /** The operation that reports a kind: multipart with an optional attachment, or plain JSON where the kind has no form. */
 export function attestation<P extends Record<string, TSchema>>(kind: Kind<P>) {
   const schema = named(kind.input, Closed({ ...COMMON, ...kind.payload })) as unknown as TObject<typeof COMMON & P>;
@@ -112,7 +115,7 @@ export function attestation<P extends Record<string, TSchema>>(kind: Kind<P>) {
     handle(context, { params, body, file }) {
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name) ?? beginImplicitly(context, flow, params.trail_name);
-      record(context, kind, { params, flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, file });
+      recordAttestation(context, kind, { params, flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, file });
       return { status: 201, body: "OK" };
     },
   });
@@ -166,8 +169,11 @@ function previousOf({ store }: Context, trailId: number, name: string, binding: 
 
 type Report<P> = { params: Params; flow: FlowRow; trail: TrailRow; common: CommonFields; payload: P; file: UploadedFile | null };
 
-/** Appends the record, binds it, adds the event and evaluates the trail. */
-function record<P extends Record<string, TSchema>>(context: Context, kind: Kind<P>, report: Report<Static<TObject<P>>>): void {
+/**
+ * Appends the record, binds it, adds the event and evaluates the trail.
+ * @throws AppError as `bind` does.
+ */
+export function recordAttestation<P extends Record<string, TSchema>>(context: Context, kind: Kind<P>, report: Report<Static<TObject<P>>>): void {
   const { store, organization, caller } = context;
   const { params, flow, trail, common, payload, file } = report;
   const { binding, artifacts } = bind(context, params, trail.id, common);

@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import { judgeSonar } from "../../domain/attestation/sonar.ts";
 import { Maybe, named } from "../../http/schema.ts";
 import { LIST_LENGTH, Text, Url } from "../shapes.ts";
-import { attestation } from "./report.ts";
+import { attestation, kind } from "./report.ts";
 
 const open = { additionalProperties: true };
 const QualityGateCondition = named(
@@ -17,7 +17,7 @@ const QualityGate = named(
   Type.Object({ name: Maybe(Text), status: Text, conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: LIST_LENGTH })) }, open),
 );
 const SonarProject = named("SonarProject", Type.Object({ key: Text, name: Maybe(Text), url: Maybe(Url) }, open));
-const SonarResults = named(
+export const SonarResults = named(
   "SonarResults",
   Type.Object(
     {
@@ -34,7 +34,7 @@ const SonarResults = named(
   ),
 );
 
-export const postSonar = attestation({
+export const SONAR = kind({
   segment: "sonar",
   input: "SonarAttestationPostInput",
   form: "SonarAttestationForm",
@@ -52,3 +52,5 @@ export const postSonar = attestation({
     },
   },
 });
+
+export const postSonar = attestation(SONAR);
