@@ -12,6 +12,7 @@ import { createLogger } from "../src/log.ts";
 import { openMemory } from "../src/store/database.ts";
 import type { Db } from "../src/store/database.ts";
 import { keyDigest } from "../src/store/api-keys.ts";
+import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
 import { openVault } from "../src/vault/vault.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
@@ -88,6 +89,15 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       const key = newSecret();
       store.apiKeys.create({ serviceAccountId }, { digest: keyDigest(key), description: "test", expiresAt: 0 });
       return key;
+    },
+    /** A door for the webhooks of another product, with the service account that acts for it (`KIND-webhook`, a member). */
+    webhook(org: string, kind: WebhookKind, fields: { id?: string; settings?: object } = {}): { kind: WebhookKind; id: string; secret: string; account: number } {
+      const organizationId = (store.organizations.find(org) as { id: number }).id;
+      const account = store.serviceAccounts.create({ organizationId, name: `${kind}-webhook`, description: null, privilege: "member", creatingUserId: "", forWebhook: true });
+      const hook = { kind, id: fields.id ?? newSecret(), secret: newSecret(), account };
+      const settings = fields.settings ?? (kind === "sonar" ? { from: "key", prefix: "", suffix: "" } : {});
+      store.inboundWebhooks.create({ publicId: hook.id, organizationId, kind, secret: hook.secret, serviceAccountId: account, settings });
+      return hook;
     },
     /** A flow with a template (YAML text). */
     async flow(at: { org: string; key: string }, fields: { name?: string; template?: string } = {}): Promise<string> {

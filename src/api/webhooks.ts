@@ -147,7 +147,7 @@ export const launchDarklyWebhook = operation({
   body: signedBody(LaunchDarklyWebhook),
   responses,
   example: {
-    params: { hook_uid: "hLk3mWcN4v0sYt2bXq9dRz7aJf5gPe1uToKi8nVlBwE" },
+    params: { hook_uid: "Qf7bUe2mZx0rKd9tVw4sLy6nHc8gJp1aRo5iTk3vBqX" },
     body: {
       kind: "flag", name: "New checkout", titleVerb: "turned on the flag", comment: "rollout", date: 1769860800000,
       member: { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" },

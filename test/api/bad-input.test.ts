@@ -5,9 +5,11 @@
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createHmac } from "node:crypto";
 import { Agent, request } from "node:http";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/kit.ts";
+import type { WebhookKind } from "../../src/store/inbound-webhooks.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { BOUNDARY, CLOSING, field, file, holdings, part } from "../http/socket.ts";
@@ -22,10 +24,14 @@ const LIMITS = { json: 2 * MB, form: 2 * MB, document: 2 * MB, evidence: MB };
 let server: TestServer;
 let agent: Agent;
 let key: string;
+/** The secrets of the doors of signed operations. */
+const secrets = new Map<string, string>();
 test.before(async () => {
   server = await startServer({ limits: LIMITS });
   agent = new Agent({ keepAlive: true, maxSockets: 1 });
   ({ key } = server.given.org({ name: "acme" }));
+  for (const { id, signature, example } of operations)
+    if (signature) secrets.set(id, server.given.webhook("acme", signature.door as WebhookKind, { id: example.params?.["hook_uid"] as string }).secret);
 });
 test.after(async () => {
   agent.destroy();
@@ -341,11 +347,14 @@ const paramsOf = (operation: AssayOperation): Record<string, string> => ({ ...op
 const targetOf = (operation: AssayOperation, params: Record<string, string>, query: string): string =>
   `/api/v2${operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => params[name] ?? "x")}${query}`;
 
+const signatureOf = ({ id, signature }: AssayOperation, body: Buffer | null): Record<string, string> =>
+  signature && body ? { [signature.header]: createHmac("sha256", secrets.get(id) ?? "").update(body).digest("hex") } : {};
+
 function attempt(operation: AssayOperation, more: Partial<Attempt>): Attempt {
   const body = more.body ?? null;
   return {
     what: "as it is", operation: operation.id, method: operation.method, target: targetOf(operation, paramsOf(operation), ""), ...more, body,
-    headers: { Authorization: `Bearer ${key}`, ...(body ? { "Content-Length": String(body.length), "Content-Type": "application/json" } : {}), ...more.headers },
+    headers: { Authorization: `Bearer ${key}`, ...signatureOf(operation, body), ...(body ? { "Content-Length": String(body.length), "Content-Type": "application/json" } : {}), ...more.headers },
   };
 }
 

@@ -14,19 +14,14 @@ test.after(() => server.stop());
 
 type Json = Record<string, any>;
 type At = { org: string; key: string };
-type Hook = { kind: WebhookKind; id: string; secret: string; account: number };
+type Hook = ReturnType<TestServer["given"]["webhook"]>;
 const SHA = "c739069ec7105e01303e8b3065a81141aad9f129";
 const HEADERS: Record<WebhookKind, string> = { sonar: "X-Sonar-Webhook-HMAC-SHA256", "launch-darkly": "x-ld-signature" };
-const NAMES = { from: "key", prefix: "", suffix: "" };
 
 /** An organization that takes in webhooks of that kind. */
-function given(kind: WebhookKind, settings: object = kind === "sonar" ? NAMES : {}): { at: At; hook: Hook } {
+function given(kind: WebhookKind, settings?: object): { at: At; hook: Hook } {
   const at = server.given.org();
-  const organizationId = (server.store.organizations.find(at.org) as { id: number }).id;
-  const account = server.store.serviceAccounts.create({ organizationId, name: `${kind}-webhook`, description: null, privilege: "member", creatingUserId: "", forWebhook: true });
-  const hook = { kind, id: newSecret(), secret: newSecret(), account };
-  server.store.inboundWebhooks.create({ publicId: hook.id, organizationId, kind, secret: hook.secret, serviceAccountId: account, settings });
-  return { at, hook };
+  return { at, hook: server.given.webhook(at.org, kind, settings ? { settings } : {}) };
 }
 const sign = (hook: Hook, text: string): string => createHmac("sha256", hook.secret).update(text).digest("hex");
 const send = (hook: Hook, body: unknown, signature?: string | null) => {
