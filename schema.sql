@@ -269,7 +269,7 @@ CREATE INDEX attestations_by_trail_name ON attestations (trail_id, name, id);
 CREATE INDEX attestations_by_fingerprint ON attestations (trail_id, artifact_fingerprint) WHERE artifact_fingerprint IS NOT NULL;
 CREATE INDEX attestations_by_commit ON attestations (organization_id, git_commit, id) WHERE git_commit IS NOT NULL;
 CREATE INDEX attestations_by_name ON attestations (organization_id, name, id);
-CREATE INDEX attestations_by_control ON attestations (organization_id, control, id) WHERE control IS NOT NULL;
+CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id) WHERE control IS NOT NULL;
 CREATE INDEX attestations_by_evidence ON attestations (evidence_digest) WHERE evidence_digest IS NOT NULL;
 
 -- Which artifacts a record belongs to, also when the artifact came after it.
@@ -591,13 +591,14 @@ CREATE TABLE custom_type_versions (
   UNIQUE (type_id, version)
 ) STRICT;
 
--- Controls. An archived one keeps its identifier for ever.
+-- Controls. An archived one keeps its identifier for ever. version is that of its latest entry in control_versions.
 CREATE TABLE controls (
   id               INTEGER PRIMARY KEY,
   public_id        TEXT NOT NULL UNIQUE,
   organization_id  INTEGER NOT NULL REFERENCES organizations (id),
   identifier       TEXT NOT NULL,
   name             TEXT NOT NULL,
+  name_folded      TEXT NOT NULL, -- the name without the difference of cases: what a search looks in
   description      TEXT,
   links_json       TEXT NOT NULL,
   version          INTEGER NOT NULL CHECK (version > 0),

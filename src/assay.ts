@@ -18,6 +18,7 @@ import type { Context, OrgMembership } from "./api/kit.ts";
 import type { EvidenceReader } from "./api/evidence.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
+import type { Feature } from "./domain/access.ts";
 import { AppError } from "./errors.ts";
 import type { BodyLimits } from "./http/body.ts";
 import { pathOf, refuseBroken } from "./http/broken.ts";
@@ -38,6 +39,7 @@ import type { Db, Sources } from "./store/database.ts";
 import type { KeyHolder } from "./store/api-keys.ts";
 import { WEBHOOK_KINDS } from "./store/inbound-webhooks.ts";
 import type { Store } from "./store/index.ts";
+import type { OrganizationRow } from "./store/organizations.ts";
 import { createUnchanged } from "./store/unchanged.ts";
 import type { Unchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
@@ -215,8 +217,10 @@ function membershipOf(store: Store, caller: Caller, name: string): OrgMembership
     const account = store.serviceAccounts.get(caller.id);
     role = account.organization_id === organization.id ? account.privilege : null;
   }
-  return { organizationId: organization.id, role, isPublic: organization.is_public === 1, organization };
+  return { organizationId: organization.id, role, isPublic: organization.is_public === 1, features: featuresOf(organization), organization };
 }
+
+const featuresOf = ({ controls_enabled }: OrganizationRow): Feature[] => (controls_enabled === 1 ? ["controls"] : []);
 
 /** The door of an inbound webhook. SonarQube and LaunchDarkly both sign with HMAC-SHA256 of the body, in hex. */
 function doorOf(store: Store, kind: string, publicId: string): Door<OrgMembership> | null {
@@ -227,7 +231,7 @@ function doorOf(store: Store, kind: string, publicId: string): Door<OrgMembershi
   const account = store.serviceAccounts.get(hook.service_account_id);
   return {
     caller: { kind: "service_account", id: account.id, publicId: account.public_id, name: account.name, shownName: account.name, keyPublicId: "" },
-    membership: { organizationId: organization.id, role: account.privilege, isPublic: organization.is_public === 1, organization },
+    membership: { organizationId: organization.id, role: account.privilege, isPublic: organization.is_public === 1, features: featuresOf(organization), organization },
     organization: organization.name,
     accepts(signature, body) {
       const due = createHmac("sha256", hook.secret).update(body).digest();

@@ -66,9 +66,9 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   /** Things a test starts from. Everything not said gets a fresh name. */
   const given = {
     /** An organization with an admin; gives its name and the admin's key. */
-    org(fields: { name?: string; public?: boolean; kind?: "shared" | "personal" } = {}): { org: string; key: string } {
+    org(fields: { name?: string; public?: boolean; kind?: "shared" | "personal"; controls?: boolean } = {}): { org: string; key: string } {
       const name = fields.name ?? fresh("org");
-      const id = store.organizations.create({ name, kind: fields.kind ?? "shared", isPublic: fields.public ?? false, controlsEnabled: true });
+      const id = store.organizations.create({ name, kind: fields.kind ?? "shared", isPublic: fields.public ?? false, controlsEnabled: fields.controls ?? true });
       const admin = `${name}-admin`;
       const key = userKey(admin);
       store.organizations.setRole(id, store.users.find(admin) as { id: number; name: string }, "admin", "test");
@@ -160,6 +160,12 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       await reported("attestation", call("POST", path, { key: at.key, ...body }));
       const { body: newest } = await call("GET", `/attestations/${at.org}?per_page=1`, { key: at.key });
       return newest.data[0].attestation_id;
+    },
+    /** A control; everything not said but the name is left out. Gives its identifier. */
+    async control(at: { org: string; key: string }, fields: { identifier?: string; name?: string; description?: string; links?: Record<string, string> } = {}): Promise<string> {
+      const identifier = fields.identifier ?? fresh("control");
+      await reported("control", call("POST", `/controls/${at.org}`, { key: at.key, body: { name: identifier, ...fields, identifier } }));
+      return identifier;
     },
     /** A policy with one version more: `yaml` stands below the `_schema` line. null: without a version. */
     async policy(at: { org: string; key: string }, { name = fresh("policy"), yaml }: { name?: string; yaml: string | null }): Promise<string> {

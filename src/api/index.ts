@@ -11,6 +11,11 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as systemAttestations from "./attestations/system.ts";
+import * as controlCoverage from "./control-coverage.ts";
+import * as controlDecisions from "./control-decisions.ts";
+import * as controlVersions from "./control-versions.ts";
+import * as controls from "./controls.ts";
 import * as deployments from "./deployments.ts";
 import * as envDiff from "./env-diff.ts";
 import * as environmentAuditlog from "./environment-auditlog.ts";
@@ -35,7 +40,7 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
-  attestationReads, snykAttestations, sonarAttestations, deployments, envDiff, environmentAuditlog, environmentEvents,
+  attestationReads, snykAttestations, sonarAttestations, systemAttestations, controlCoverage, controlDecisions, controlVersions, controls, deployments, envDiff, environmentAuditlog, environmentEvents,
   environmentPolicies, environments, flows, meta, organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
   webhooks,
 ];

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { excerpt } from "../domain/excerpt.ts";
 import { POLICY_NAME } from "../domain/names.ts";
-import type { ControlReference, PolicyDocument } from "../domain/policy/ast.ts";
+import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
 import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
 import { decodeUtf8 } from "../domain/utf8.ts";
@@ -136,18 +136,20 @@ function readPolicy(bytes: Buffer): ReadPolicy {
 
 const refused = (line: string): AppError => invalid({ policy_file: line });
 
-/** The references of a policy to controls that the organization does not have. It has none: there are no controls in this version of the schema. */
-const unknownControls = (policy: PolicyDocument): readonly ControlReference[] => controlsReferenced(policy);
-
-/** Every control that a policy names must exist (semantics 5.1, decision 106). @throws AppError invalid with all that do not. */
-function requireControls(policy: PolicyDocument, organization: string): void {
-  const unknown = unknownControls(policy);
+/**
+ * Every control that a policy names must exist (semantics 5.1, decision 106). One that is archived does: its identifier is taken
+ * for ever, and an unchanged file must not become invalid. @throws AppError invalid with all that do not.
+ */
+function requireControls({ store, organization }: Context, policy: PolicyDocument): void {
+  const references = controlsReferenced(policy);
+  const existing = new Set([...new Set(references.map(({ control }) => control))].filter((control) => store.controls.find(organization.id, control)));
+  const unknown = references.filter(({ control }) => !existing.has(control));
   if (unknown.length === 0) return;
   const problems = unknown.map(({ control, line, column, path }) => ({
     line,
     column,
     path,
-    problem: `Control '${excerpt(control)}' does not exist in organization '${organization}'`,
+    problem: `Control '${excerpt(control)}' does not exist in organization '${organization.name}'`,
   }));
   throw refused(renderDiagnostics(sortDiagnostics(problems)));
 }
@@ -188,14 +190,15 @@ export const putPolicy = operation({
   },
   // Reading a large file takes time that the writes of others should not wait for.
   prepare: async (_context, { file }) => (file ? readPolicy(file.bytes) : null),
-  handle({ store, organization, caller, note }, { body }, read: ReadPolicy | null) {
+  handle(context, { body }, read: ReadPolicy | null) {
+    const { store, organization, caller, note } = context;
     const { name, description = "", comment = "" } = body;
-    if (read) requireControls(read.policy, organization.name);
+    if (read) requireControls(context, read.policy);
     const { policy, created, described, version } = store.policies.put(organization.id, {
       name,
       description,
       user: caller.shownName,
-      file: read ? { yaml: read.yaml, comment } : null,
+      file: read && { ...read, comment },
     });
     if (version) store.reevaluation.policyVersion(policy.id, caller);
     note({ policy: name, created, described, version: version?.version ?? null });

@@ -39,9 +39,11 @@ const patch: Record<Kind, (context: Context, id: string, change: TagChange) => v
   environment({ store, organization }, id, change) {
     store.environments.patchTags(store.environments.requireWritable(organization, id).id, change);
   },
-  control({ organization }, id) {
+  control({ store, organization }, id, change) {
+    const control = store.controls.find(organization.id, id);
     // The double quotes at both ends belong to the text.
-    throw notFound(`"Control '${id}' does not exist in organization '${organization.name}'"`);
+    if (!control) throw notFound(`"Control '${id}' does not exist in organization '${organization.name}'"`);
+    store.controls.patchTags(control.id, change);
   },
   repo({ organization }, id) {
     throw notFound(`Repo '${id}' not found in organization '${organization.name}'`);

@@ -104,6 +104,7 @@ export const sonarWebhook = operation({
         origin_url: call.project.url ?? null,
       },
       payload: { sonar_results: { ...call, revision: call.revision ?? "" } },
+      prepared: null,
       file: null,
     });
     note({ webhook: "sonar", flow: place.flow, trail: place.trail });
@@ -174,6 +175,7 @@ export const launchDarklyWebhook = operation({
           user_data: call,
         },
         payload: { is_compliant: true },
+        prepared: null,
         file: null,
       });
     }

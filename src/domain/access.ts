@@ -63,6 +63,13 @@ export type Permission = OrgPermission | "public" | "authenticated" | "signed";
 export const isOrgPermission = (permission: Permission): permission is OrgPermission => permission in PERMISSIONS;
 
 /**
+ * What an organization can switch off as a whole (semantics 1.2). Operations of a feature that is off answer everybody as if the
+ * permission were missing, before anything below the organization is looked at.
+ */
+export const FEATURES = ["controls"] as const;
+export type Feature = (typeof FEATURES)[number];
+
+/**
  * Whether a caller may act. `role` is the caller's role in the organization, null for somebody who is no member;
  * `isPublic` tells whether the organization is public.
  */

@@ -8,7 +8,7 @@ import Router from "@koa/router";
 import type Koa from "koa";
 import type { TObject, TSchema } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
-import type { Role } from "../domain/access.ts";
+import type { Feature, Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
 import { hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
@@ -33,8 +33,8 @@ export type Caller = {
   keyPublicId: string;
 };
 
-/** What the caller is in the organization of the path. */
-export type Membership = { organizationId: number; role: Role | null; isPublic: boolean };
+/** What the caller is in the organization of the path; `features` are those that the organization has on. */
+export type Membership = { organizationId: number; role: Role | null; isPublic: boolean; features: readonly Feature[] };
 
 export type RequestFacts<M extends Membership = Membership> = {
   requestId: string;
@@ -273,6 +273,7 @@ function authorize<Context, M extends Membership>(
   if (!isOrgPermission(operation.permission)) return facts;
   const membership = organization === null ? null : house.membership(caller, organization);
   if (!membership || !allows(operation.permission, membership.role, membership.isPublic)) throw forbidden();
+  if (operation.feature && !membership.features.includes(operation.feature)) throw forbidden();
   facts.membership = membership;
   return facts;
 }

@@ -58,6 +58,7 @@ function describe(operation: AnyOperation<never>, components: Record<string, Jso
     responses: responsesOf(operation, components),
     security: open ? [] : [{ HTTPBearer: [] }, { HTTPBasic: [] }],
     ...(open ? {} : { "x-permission": operation.permission }),
+    ...(operation.feature ? { "x-beta": true, "x-feature": operation.feature } : {}),
   };
 }
 
@@ -112,7 +113,8 @@ export function responsesOf(operation: AnyOperation<never>, components: Record<s
   const takesInput = operation.body.kind !== "none" || Object.keys(operation.query.properties).length > 0 || operation.path.includes("{");
   if (takesInput) add(400, "Something in the request is not valid; `errors` has one text per field", ValidationError);
   if (operation.permission !== "public") add(401, "No valid API key", Message);
-  if (isOrgPermission(operation.permission)) add(403, "The role does not allow it, or the organization is not visible to the caller", Message);
+  if (isOrgPermission(operation.permission))
+    add(403, `The role does not allow it, ${operation.feature ? "the organization has the feature off, " : ""}or the organization is not visible to the caller`, Message);
   if (operation.body.kind !== "none") {
     add(408, "The body did not arrive in time", Message);
     add(413, "The body or one of its parts is larger than its limit", Message);

@@ -6,7 +6,7 @@
  */
 import type { Readable } from "node:stream";
 import type { Static, TObject, TSchema } from "typebox";
-import type { OrgPermission, Permission } from "../domain/access.ts";
+import type { Feature, OrgPermission, Permission } from "../domain/access.ts";
 
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 
@@ -118,6 +118,8 @@ export type Operation<
   description?: string;
   status?: OperationStatus;
   permission: Permission;
+  /** The feature that it belongs to: refused to everybody while the organization has it switched off. Published as beta. */
+  feature?: Feature;
   /** Of a `signed` operation: its kind of door, the header that holds the signature, and what the door's account must be allowed. */
   signature?: { door: string; header: string; acts: OrgPermission };
   /** Name of the audit event; null only where nothing changes. */

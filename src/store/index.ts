@@ -5,6 +5,9 @@ import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
+import { controlCoverageStore } from "./control-coverage.ts";
+import { controlDecisionStore } from "./control-decisions.ts";
+import { controlStore } from "./controls.ts";
 import type { Db, Sources } from "./database.ts";
 import { deliveryStore } from "./deliveries.ts";
 import { deploymentStore } from "./deployments.ts";
@@ -62,6 +65,9 @@ export function openStore(db: Db, sources: Sources) {
     subjects: subjectStore({ artifacts, attestations, flows }),
     audit: auditStore(db, sources),
     policies,
+    controls: controlStore(db, sources),
+    controlCoverage: controlCoverageStore(db),
+    controlDecisions: controlDecisionStore(db),
     environments,
     environmentEvents: environmentEventStore(db),
     presence: presenceStore(db),

@@ -2,10 +2,10 @@
  * Environment policies, their versions and their history (semantics 5.5).
  *
  * Invariants: a version is never changed or removed, and the versions of a policy are numbered 1, 2, 3, ... without a gap;
- * every version has exactly one `new_version` event, the first one too; a put that changes nothing writes nothing, so that
+ * every version has exactly one `new_version` event, the first one too, and the controls that its text names beside it; a put that changes nothing writes nothing, so that
  * clients may repeat it as often as they like.
  */
-import { parsePolicy } from "../domain/policy/document.ts";
+import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
 import type { PolicyDocument } from "../domain/policy/document.ts";
 import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
@@ -55,8 +55,11 @@ export type PolicyPut = {
   description: string;
   /** The name that people see of the caller. */
   user: string;
-  /** The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the version. */
-  file: { yaml: string; comment: string } | null;
+  /**
+   * The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the version;
+   * `policy` are its rules where they are at hand already.
+   */
+  file: { yaml: string; comment: string; policy?: PolicyDocument } | null;
 };
 
 /** What a put did: `described` tells of a changed description, `version` is the version it added, null when it added none. */
@@ -101,6 +104,10 @@ export function policyStore(db: Db, { now, newId }: Sources) {
   const versionById = db.prepare<[number], PolicyVersionRow>(`SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE id = ?`);
   const insertVersion = db.prepare(
     "INSERT INTO policy_versions (policy_id, version, comment, timestamp, created_by, policy_yaml) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const insertControls = db.prepare(
+    `INSERT INTO policy_version_controls (policy_version_id, control_id)
+     SELECT ?, id FROM controls WHERE organization_id = ? AND identifier IN (SELECT value FROM json_each(?))`,
   );
   const eventsOf = db.prepare<[number], PolicyEventRow>(
     "SELECT id, policy_id, type, timestamp, user_name, data_json FROM policy_events WHERE policy_id = ? ORDER BY id",
@@ -193,7 +200,10 @@ export function policyStore(db: Db, { now, newId }: Sources) {
       let version: PolicyVersionRow | null = null;
       if (file && file.yaml !== previous?.policy_yaml) {
         const number = (previous?.version ?? 0) + 1;
-        documentOf.delete(Number(insertVersion.run(id, number, file.comment, at, user, file.yaml).lastInsertRowid));
+        const versionId = Number(insertVersion.run(id, number, file.comment, at, user, file.yaml).lastInsertRowid);
+        documentOf.delete(versionId);
+        const rules = file.policy ?? documents(file.yaml);
+        if (rules) insertControls.run(versionId, organizationId, JSON.stringify(controlsReferenced(rules).map(({ control }) => control)));
         record(id, "new_version", at, user, { version: number });
         version = latestVersion(id);
       }

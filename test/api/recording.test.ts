@@ -23,7 +23,7 @@ function world() {
   const context = contextFactory({ store, recorder, now: () => clock.at } as Context)({
     requestId: "r",
     caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", shownName: "Ada", keyPublicId: "k" },
-    membership: { organizationId, role: "admin", isPublic: false, organization: organization as NonNullable<typeof organization> },
+    membership: { organizationId, role: "admin", isPublic: false, features: [], organization: organization as NonNullable<typeof organization> },
     operationId: "k8s_report",
     event: "environment.reported",
     path: "/x",

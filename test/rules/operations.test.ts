@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TSchema } from "typebox";
 import { operations } from "../../src/api/index.ts";
-import { ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
+import { FEATURES, ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { compareRoutes } from "../../src/http/route-order.ts";
 import { compile, validate } from "../../src/http/validate.ts";
@@ -40,15 +40,25 @@ test("whatever changes something is audited, and reads are not", () => {
   }
 });
 
+/** The contract takes fields of the reporter's own here, and they are kept (operations, System). */
+const OPEN_BODIES = ["post_system_attestation"];
+
 test("bodies and queries are closed, and examples fit them", () => {
   for (const operation of all) {
     assert.is((operation.query as { additionalProperties?: boolean }).additionalProperties, false, `${operation.id}: query`);
     const schema = bodySchema(operation);
     if (!schema) continue;
     // What other products sign has the form that they give it.
-    assert.is((schema as { additionalProperties?: boolean }).additionalProperties, operation.permission === "signed", `${operation.id}: body`);
+    assert.is((schema as { additionalProperties?: boolean }).additionalProperties, operation.permission === "signed" || OPEN_BODIES.includes(operation.id), `${operation.id}: body`);
     assert.ok(operation.example.body !== undefined, `${operation.id}: example body`);
     assert.is(validate(schema, structuredClone(operation.example.body), "plain", "body"), null, `${operation.id}: example body`);
+  }
+});
+
+test("what is below /controls/ belongs to the feature, nothing else does, and a feature is one of an organization", () => {
+  for (const operation of all) {
+    assert.is(operation.feature ?? null, operation.path.startsWith("/controls/") ? "controls" : null, operation.id);
+    if (operation.feature) assert.ok(isOrgPermission(operation.permission) && FEATURES.includes(operation.feature), operation.id);
   }
 });
 
@@ -107,9 +117,9 @@ test("the permission matrix is the golden", () => {
       if (!isOrgPermission(permission)) return true;
       return column === "outsider" ? allows(permission, null, true) : allows(permission, column as (typeof ROLES)[number], false);
     };
-    return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("")}`.trimEnd();
+    return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("")}${operation.feature ?? ""}`.trimEnd();
   });
-  const head = `${"operation".padEnd(36)} ${"permission".padEnd(18)} ${columns.map((column) => column.padEnd(12)).join("")}`.trimEnd();
+  const head = `${"operation".padEnd(36)} ${"permission".padEnd(18)} ${columns.map((column) => column.padEnd(12)).join("")}feature`;
   matchesGolden("permissions.txt", [head, ...rows, ""].join("\n"));
 });
 

@@ -54,7 +54,8 @@ export function presentAttestation(context: Context, row: PlacedAttestationRow, 
   const { urls } = context;
   const commit = fromJson<GitCommitInfoValue>(row.git_commit_info_json);
   return {
-    ...presentFacts(fromJson<Record<string, unknown>>(row.payload_json) ?? {}),
+    ...presentFacts(row.type, fromJson<Record<string, unknown>>(row.payload_json) ?? {}),
+    ...(row.control === null ? {} : { control: row.control, control_version: row.control_version }),
     schema_version: 2,
     attestation_type: row.type,
     attestation_name: row.name,
@@ -87,8 +88,8 @@ export function presentAttestation(context: Context, row: PlacedAttestationRow, 
 type PullRequest = { approvers?: readonly (string | object)[] | null; commits?: readonly object[]; author?: string };
 
 /** Pull requests of the older item shape are shown in the newer one, because readers look for `approvers[].username` (wire-contract 6.2). */
-function presentFacts(facts: Record<string, unknown>): Record<string, unknown> {
-  if (!Array.isArray(facts["pull_requests"])) return facts;
+function presentFacts(type: string, facts: Record<string, unknown>): Record<string, unknown> {
+  if (type !== "pull_request" || !Array.isArray(facts["pull_requests"])) return facts;
   const pullRequests = (facts["pull_requests"] as PullRequest[]).map((found) => ({
     ...found,
     author: found.author ?? "",

@@ -14,7 +14,7 @@ import { json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
 import type { ArtifactInTrailRow } from "../../store/artifacts.ts";
-import type { AttestationRow } from "../../store/attestations.ts";
+import type { AttestationRow, NewAttestation } from "../../store/attestations.ts";
 import type { FlowRow } from "../../store/flows.ts";
 import type { TrailRow } from "../../store/trails.ts";
 import { operation } from "../kit.ts";
@@ -26,7 +26,7 @@ import {
 import { beginImplicitly } from "../trails.ts";
 
 /** The fields that every kind has (semantics 3.1). */
-const COMMON = {
+export const COMMON = {
   attestation_name: Name(ATTESTATION_NAME, { description: "Name of the attestation, without the artifact's part of a dotted name" }),
   origin_url: Maybe(Url),
   description: Maybe(Text),
@@ -51,7 +51,7 @@ export const TrailPath = Closed({
 
 type Params = Static<typeof TrailPath>;
 
-type Kind<P extends Record<string, TSchema>> = {
+type Kind<P extends Record<string, TSchema>, Prepared> = {
   /** Last segment of the path. */
   segment: string;
   /** Name of the input shape, and of the form where there is one. */
@@ -60,20 +60,32 @@ type Kind<P extends Record<string, TSchema>> = {
   summary: string;
   description: string;
   payload: P;
-  judge(payload: Static<TObject<P>>): Judgement;
+  /** Whether further fields are taken; `facts` decides what becomes of them. */
+  open?: true;
+  /**
+   * Finds what the judge needs and cannot find inside a transaction, after all that may be refused at once was refused.
+   * @throws AppError for a report that is refused; nothing of it is stored then.
+   */
+  prepare?(context: Context, payload: Static<TObject<P>>): Promise<Prepared>;
+  judge(payload: Static<TObject<P>>, prepared: Prepared): Judgement;
   /** What the stored record shows beside the common fields. */
-  facts(payload: Static<TObject<P>>): Record<string, unknown>;
+  facts(payload: Static<TObject<P>>, prepared: Prepared): Record<string, unknown>;
+  /** The stored label, where that is not the segment. */
+  label?(payload: Static<TObject<P>>): string;
+  /** What has columns of its own in the record. */
+  columns?(context: Context, payload: Static<TObject<P>>, prepared: Prepared): Partial<Pick<NewAttestation, "control" | "control_version">>;
   /** Of an override: the client's word for the type of what it overrides. */
   originalType?(payload: Static<TObject<P>>): string;
   example: Record<string, unknown>;
 };
 
 /** The identity with types: a kind that others than its operation record too (api/webhooks.ts). */
-export const kind = <P extends Record<string, TSchema>>(declaration: Kind<P>): Kind<P> => declaration;
+export const kind = <P extends Record<string, TSchema>>(declaration: Kind<P, null>): Kind<P, null> => declaration;
 
 /** The operation that reports a kind: multipart with an optional attachment, or plain JSON where the kind has no form. */
-export function attestation<P extends Record<string, TSchema>>(kind: Kind<P>) {
-  const schema = named(kind.input, Closed({ ...COMMON, ...kind.payload })) as unknown as TObject<typeof COMMON & P>;
+export function attestation<P extends Record<string, TSchema>, Prepared = null>(kind: Kind<P, Prepared>) {
+  const fields = { ...COMMON, ...kind.payload };
+  const schema = named(kind.input, kind.open ? Type.Object(fields, { additionalProperties: true }) : Closed(fields)) as unknown as TObject<typeof COMMON & P>;
   const form: FormBody<typeof schema> = {
     kind: "form",
     component: kind.form ?? "",
@@ -104,18 +116,19 @@ export function attestation<P extends Record<string, TSchema>>(kind: Kind<P>) {
     },
     example,
     // Whatever can be refused is refused before the evidence gets its lasting name, so that a refusal leaves no file.
-    async prepare(context, { params, body, file }) {
-      if (file === null) return;
+    async prepare(context, { params, body, file }): Promise<Prepared | null> {
+      if (file === null && !kind.prepare) return null;
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name);
       const common = body as CommonFields;
       bind(context, params, trail?.id ?? NO_TRAIL, common);
       repoFacts(common.repo_info);
+      return kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>) : null;
     },
-    handle(context, { params, body, file }) {
+    handle(context, { params, body, file }, prepared: Prepared | null) {
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name) ?? beginImplicitly(context, flow, params.trail_name);
-      recordAttestation(context, kind, { params, flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, file });
+      recordAttestation(context, kind, { params, flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, prepared: prepared as Prepared, file });
       return { status: 201, body: "OK" };
     },
   });
@@ -167,24 +180,37 @@ function previousOf({ store }: Context, trailId: number, name: string, binding: 
   return null;
 }
 
-type Report<P> = { params: Params; flow: FlowRow; trail: TrailRow; common: CommonFields; payload: P; file: UploadedFile | null };
+type Report<P, Prepared> = {
+  params: Params;
+  flow: FlowRow;
+  trail: TrailRow;
+  common: CommonFields;
+  payload: P;
+  /** What the kind's own `prepare` gave, null where it has none. */
+  prepared: Prepared;
+  file: UploadedFile | null;
+};
 
 /**
  * Appends the record, binds it, adds the event and evaluates the trail.
  * @throws AppError as `bind` does.
  */
-export function recordAttestation<P extends Record<string, TSchema>>(context: Context, kind: Kind<P>, report: Report<Static<TObject<P>>>): void {
+export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
+  context: Context,
+  kind: Kind<P, Prepared>,
+  report: Report<Static<TObject<P>>, Prepared>,
+): void {
   const { store, organization, caller } = context;
-  const { params, flow, trail, common, payload, file } = report;
+  const { params, flow, trail, common, payload, prepared, file } = report;
   const { binding, artifacts } = bind(context, params, trail.id, common);
   const bound = binding.kind === "trail" ? [] : artifacts.filter((row) => binding.artifactIds.includes(String(row.id)));
   const name = common.attestation_name;
   const at = context.now();
-  const verdict = kind.judge(payload);
+  const verdict = kind.judge(payload, prepared);
   const previous = previousOf(context, trail.id, name, binding, bound);
   const overridden = kind.originalType ? (previous?.overridden_type ?? previous?.type ?? storedLabel(kind.originalType(payload))) : null;
   const original = overridden === null ? null : previous?.overridden_type ? previous.original_id : (previous?.id ?? null);
-  const type = overridden === null ? kind.segment : "override";
+  const type = overridden === null ? (kind.label?.(payload) ?? kind.segment) : "override";
   const commit = common.git_commit_info ? storedCommit(common.git_commit_info) : null;
   // An override without a commit is about the commit of what it overrides, so that look-ups by commit find both.
   const commitOfOriginal = overridden !== null && commit === null ? previous : null;
@@ -208,7 +234,7 @@ export function recordAttestation<P extends Record<string, TSchema>>(context: Co
     annotations_json: JSON.stringify(common.annotations ?? {}),
     external_urls_json: toJson(common.external_urls),
     user_data_json: toJson(common.user_data),
-    payload_json: JSON.stringify(kind.facts(payload)),
+    payload_json: JSON.stringify(kind.facts(payload, prepared)),
     reasons_json: JSON.stringify(verdict.reasons),
     overridden_type: overridden,
     original_id: original,
@@ -220,6 +246,7 @@ export function recordAttestation<P extends Record<string, TSchema>>(context: Co
     evidence_content_type: file?.contentType ?? null,
     reported_by: caller.shownName,
     created_at: at,
+    ...kind.columns?.(context, payload, prepared),
   });
 
   if (binding.kind === "trail") store.attestations.bindToTrail(trail.id, id, name);

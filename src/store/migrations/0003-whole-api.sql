@@ -35,13 +35,14 @@ CREATE TABLE custom_type_versions (
   UNIQUE (type_id, version)
 ) STRICT;
 
--- Controls. An archived one keeps its identifier for ever.
+-- Controls. An archived one keeps its identifier for ever. version is that of its latest entry in control_versions.
 CREATE TABLE controls (
   id               INTEGER PRIMARY KEY,
   public_id        TEXT NOT NULL UNIQUE,
   organization_id  INTEGER NOT NULL REFERENCES organizations (id),
   identifier       TEXT NOT NULL,
   name             TEXT NOT NULL,
+  name_folded      TEXT NOT NULL, -- the name without the difference of cases: what a search looks in
   description      TEXT,
   links_json       TEXT NOT NULL,
   version          INTEGER NOT NULL CHECK (version > 0),
@@ -197,5 +198,5 @@ CREATE TABLE inbound_webhook_receipts (
 
 -- Of a record of a custom type: the version of the type that judged it.
 ALTER TABLE attestations ADD COLUMN type_version INTEGER;
-CREATE INDEX attestations_by_control ON attestations (organization_id, control, id) WHERE control IS NOT NULL;
+CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id) WHERE control IS NOT NULL;
 CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
