@@ -134,12 +134,12 @@ function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, Explained
   return [
     `  reported to ${where}${as}, commit ${flow.git_commit}: ${flow.state} there${tags.length === 0 ? "" : `; flow tags: ${tags.join(", ")}`}`,
     ...flow.reasons.map((reason) => `    ${reason}`),
-    ...flow.candidates.map(({ attestationId, name, type, level, isCompliant }) => {
+    ...flow.candidates.map(({ attestationId, name, type, level, isCompliant, control }) => {
       const record = attestations.get(attestationId);
       const made = record ? `, by ${record.reportedBy} at ${time(record.createdAt)}` : "";
       const override = record?.overriddenType == null ? "" : ", an override";
       const evidence = record?.evidenceDigest == null ? "" : `, evidence sha256 ${record.evidenceDigest}`;
-      return `    attestation ${attestationId} '${name}', ${type} of the ${level}${override}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
+      return `    attestation ${attestationId} '${name}', ${type}${control === null ? "" : ` on control '${control}'`} of the ${level}${override}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
     }),
   ];
 }

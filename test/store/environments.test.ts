@@ -173,7 +173,7 @@ test("no statement walks a table; only what belongs to one environment or one or
   assert.ok(mine.length >= 30, String(mine.length));
   for (const text of mine)
     for (const step of plan(db, text)) assert.not(/^SCAN (?!.*VIRTUAL TABLE)/.test(step), `${step} in ${text}`);
-  const lists = mine.filter((text) => text.includes("@limit") && text.includes("policies_json")).map((text) => plan(db, text));
+  const lists = mine.filter((text) => text.includes("@limit") && text.includes("members_json")).map((text) => plan(db, text));
   assert.equal(lists.map(([first]) => first), Array(6).fill("SEARCH environment USING INDEX sqlite_autoindex_environments_2 (organization_id=?)"));
   assert.equal(lists.map((steps) => steps.includes("USE TEMP B-TREE FOR ORDER BY")), [false, false, true, true, true, true]);
 });
