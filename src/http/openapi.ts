@@ -51,7 +51,7 @@ function describe(operation: AnyOperation<never>, components: Record<string, Jso
     operationId: operation.id,
     tags: [operation.tag],
     summary: operation.summary,
-    ...(operation.description ? { description: operation.description } : {}),
+    ...describedAs(operation),
     ...(operation.status === "deprecated" ? { deprecated: true } : {}),
     ...(parameters.length ? { parameters } : {}),
     ...requestBody(operation, components),
@@ -60,6 +60,13 @@ function describe(operation: AnyOperation<never>, components: Record<string, Jso
     ...(open ? {} : { "x-permission": operation.permission }),
     ...(operation.feature ? { "x-beta": true, "x-feature": operation.feature } : {}),
   };
+}
+
+/** The description, with what a feature means for its operations. */
+function describedAs({ description, feature }: AnyOperation<never>): Json {
+  const beta = feature && `Beta: refused while the organization has its feature \`${feature}\` switched off.`;
+  const text = [description, beta].filter(Boolean).join(" ");
+  return text ? { description: text } : {};
 }
 
 function parametersOf(schema: TSchema, place: "path" | "query", operation: AnyOperation<never>, components: Record<string, Json>): Json[] {

@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
+import { holdings } from "../http/socket.ts";
 
 const test = suite("api/organizations");
 let server: TestServer;
@@ -46,6 +47,47 @@ test("a service account acts in its own organization only", async () => {
   const key = server.given.serviceAccount(org, "reader");
   assert.is((await server.call("GET", `/organizations/${org}`, { key })).status, 200);
   assert.is((await server.call("GET", `/organizations/${other.org}`, { key })).status, 403);
+});
+
+test("admins switch the beta features; the organization tells the state, and the same again is no change", async () => {
+  const at = server.given.org({ public: true });
+  const flip = (body: unknown, key = at.key) => server.call("PUT", `/organizations/${at.org}/experimental_features`, { key, body });
+  const read = async () => (await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body;
+  const audited = () => server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id").raw().all(server.store.organizations.find(at.org)?.id);
+  const before = await read();
+  for (const enabled of [true, false, false, true, true]) {
+    const answer = await flip({ experimental_features_enabled: enabled });
+    assert.equal([answer.status, answer.body, (await read()).experimental_features_enabled], [200, "OK", enabled]);
+  }
+  assert.equal(audited(), [["organization.beta_switched", '{"controls":false}'], ["organization.beta_switched", '{"controls":true}']]);
+  const after = await read();
+  assert.equal({ ...after, last_modified_at: 0 }, { ...before, last_modified_at: 0 });
+  assert.ok(after.last_modified_at > before.last_modified_at);
+  assert.is((await server.call("GET", `/organizations/${at.org}`, { key: server.given.user(at.org, null) })).status, 200, "what else is set stays");
+  const bot = server.given.serviceAccount(at.org, "admin");
+  assert.is((await flip({ experimental_features_enabled: true }, bot)).status, 200);
+});
+
+test("the switch takes a truth value from an admin, and a refusal changes nothing", async () => {
+  const at = server.given.org();
+  const path = `/organizations/${at.org}/experimental_features`;
+  const others = (["member", "snapshotter", "reader", null] as const).map((role) => server.given.user(at.org, role));
+  const before = holdings(server);
+  for (const [body, errors] of [
+    [{}, { experimental_features_enabled: "Field required" }],
+    [{ experimental_features_enabled: "false" }, { experimental_features_enabled: "Input should be a valid boolean [input: false]" }],
+    [{ experimental_features_enabled: null }, { experimental_features_enabled: "Input should be a valid boolean [input: null]" }],
+    [{ experimental_features_enabled: false, name: "x" }, { name: "Extra inputs are not permitted [input: x]" }],
+  ] as const) {
+    const answer = await server.call("PUT", path, { key: at.key, body });
+    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+  }
+  for (const key of others) {
+    const answer = await server.call("PUT", path, { key, body: { experimental_features_enabled: false } });
+    assert.equal([answer.status, answer.body], [403, DENIED]);
+  }
+  assert.equal(holdings(server), before);
+  assert.is((await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled, true);
 });
 
 test.run();

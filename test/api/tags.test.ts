@@ -19,7 +19,7 @@ function answers(answer: Answer, status: number, body: unknown): void {
 }
 
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
-  const rows = () => ["flow_tags", "environment_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const rows = () => ["flow_tags", "environment_tags", "control_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
   const before = rows();
   answers(await call(), status, body);
   assert.equal(rows(), before);
@@ -146,6 +146,26 @@ test("an environment is tagged under all words of its kind and by its old name, 
   await refuses(() => patch(at, "env", name, { set_tags: { a: "c" } }), 404, {
     message: `Environment named '${name}' has been archived for organization '${at.org}'`,
   });
+});
+
+test("a control is tagged under both words of its kind, archived too, and keeps its version", async () => {
+  const at = server.given.org();
+  const identifier = await server.given.control(at, { identifier: "SDLC.7~a" });
+  const read = async (): Promise<any> => (await server.call("GET", `/controls/${at.org}/${identifier}`, { key: at.key })).body;
+  answers(await patch(at, "control", identifier, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }), 200, "OK");
+  assert.equal((await read()).tags, { "managed-by": "terraform", team: "pay" });
+  await server.call("POST", `/controls/${at.org}/${identifier}/archive`, { key: at.key });
+  const { version } = await read();
+  answers(await patch({ ...at, key: server.given.user(at.org, "member") }, "controls", identifier, { set_tags: { team: "shop" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  assert.equal([(await read()).tags, (await read()).version], [{ team: "shop" }, version]);
+  answers(await patch(at, "control", identifier, { set_tags: null, remove_tags: ["team"] }), 200, "OK");
+  assert.equal((await read()).tags, {});
+  const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: b c]`;
+  await refuses(() => patch(at, "control", identifier, { set_tags: { ok: "1", "b c": "2" } }), 400, { message: "Input payload validation failed", errors: { "set_tags.b c": pattern } });
+  const stranger = server.given.org();
+  await refuses(() => patch(stranger, "control", identifier, { set_tags: { a: "b" } }), 404, { message: `"Control '${identifier}' does not exist in organization '${stranger.org}'"` });
+  const others = (["snapshotter", "reader"] as const).map((role) => server.given.user(at.org, role));
+  for (const key of others) await refuses(() => patch({ ...at, key }, "control", identifier, { set_tags: { a: "b" } }), 403, { message: "You don't have permission to access this resource" });
 });
 
 test("a flow and an environment of one name have tags of their own", async () => {

@@ -89,6 +89,28 @@ Judged again from the stored facts and policy versions: all 4 verdicts are the s
     assert.is(await first("prod#1", AB), "'old' in prod#1 is UNKNOWN: no policy was in force.");
   }));
 
+test("a decision is told with the control that it is about, and so is the rule that asks for it", () => {
+  const w = world();
+  w.store.controls.create({ id: w.organizationId, name: "acme" }, "SDLC-7", { name: "reviewed", description: null, links: {} }, "ada");
+  const built = w.build(A, "t-a");
+  w.attach(w.prod, w.policy("release", "artifacts:\n  attestations:\n    - {type: decision, for_control: SDLC-7}\n"));
+  w.report(w.prod, ["app", A]);
+  const record = w.attestation(w.flow.id, built.trail, "go", { type: "system:decision", is_compliant: 0, control: "SDLC-7", control_version: 1 });
+  w.store.attestations.bindToTrail(built.trail, record.id, "go");
+  w.store.evaluation.evaluate(built.trail, w.clock.at);
+  w.report(w.prod, ["app", A]);
+  return asDirectory(w.db, async (data) => {
+    const { code, out } = await explain(data, "prod", A);
+    assert.is(code, 0);
+    assert.match(out, `attestation ${record.publicId} 'go', system:decision on control 'SDLC-7' of the trail: not compliant, by ada at `);
+    assert.match(out, "FAILED requires a compliant decision for control 'SDLC-7'\n           the one in trail 't-a' of flow 'backend' is not compliant (decided by attestation ");
+    assert.match((await explain(data, "prod#1", A)).out, "           none was reported in trail 't-a' of flow 'backend'");
+    const [artifact] = JSON.parse((await explain(data, "prod", A, "--json")).out).snapshot.artifacts;
+    assert.equal(artifact.flows[0].attestations.map(({ control }: { control: string }) => control), ["SDLC-7"]);
+    assert.is(artifact.policies[0].rules.at(-1).resolutions[0].context.for_control, "SDLC-7");
+  });
+});
+
 test("every way to name a snapshot", () =>
   told(async (data) => {
     const cases: [string, string][] = [
