@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { request } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
@@ -66,6 +69,20 @@ test("admins switch the beta features; the organization tells the state, and the
   assert.is((await server.call("GET", `/organizations/${at.org}`, { key: server.given.user(at.org, null) })).status, 200, "what else is set stays");
   const bot = server.given.serviceAccount(at.org, "admin");
   assert.is((await flip({ experimental_features_enabled: true }, bot)).status, 200);
+});
+
+test("a change that began before another one, and ends after it, begins where that one ended", async () => {
+  const at = server.given.org();
+  const path = `/organizations/${at.org}/experimental_features`;
+  const slow = request(`${server.url}/api/v2${path}`, { method: "PUT", headers: { Authorization: `Bearer ${at.key}`, "Content-Type": "application/json", Expect: "100-continue" } });
+  slow.flushHeaders();
+  // The server asks for the body once it knows who calls, and from where.
+  await once(slow, "continue");
+  assert.is((await server.call("PUT", path, { key: at.key, body: { experimental_features_enabled: false } })).status, 200);
+  slow.end('{"experimental_features_enabled": true}');
+  const [answer] = (await once(slow, "response")) as [IncomingMessage];
+  assert.is(answer.resume().statusCode, 200);
+  assert.is((await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled, true);
 });
 
 test("the switch takes a truth value from an admin, and a refusal changes nothing", async () => {

@@ -67,6 +67,8 @@ test("the data may be an object or a text that holds it; further keys and fields
     assert.is.not(row["attestation_id"], "mine");
     assert.is(row["evidence_archive_path"].split("/").at(-1), "minutes.txt");
   }
+  const kept = JSON.parse(server.db.prepare("SELECT payload_json FROM attestations ORDER BY id DESC LIMIT 1").pluck().get() as string);
+  assert.equal(Object.keys(kept).sort(), ["attestation_data", "attestation_id", "board", "control_version", "pull_requests", "reported_by", "type_name"], "what has a place of its own is not kept twice");
   const reasons = server.db.prepare("SELECT reasons_json FROM attestations ORDER BY id DESC LIMIT 1").pluck().get();
   assert.is(reasons, `["The decision on control 'C-1' is negative"]`);
 });
