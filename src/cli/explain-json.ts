@@ -17,7 +17,7 @@
  * - `artifacts[].flows`: {`flow_id`, `flow`, `tags`, `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
  *   `commit_url`, `committed_at`, `state`, `reasons`, `deployment_id`, `attestations`: every record that was considered}
  * - an attestation: {`id`, `name`, `type` (of an override: that of the overridden), `level`, `is_compliant`, `control`, and as it was
- *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `description`, `reasons`, `reported_by`,
+ *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `control_version`, `description`, `reasons`, `reported_by`,
  *   `created_at`, `evidence_digest` (SHA-256), `evidence_filename`}}
  * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules`: {`rule` {`type`, `definition`}, `in_words`,
  *   `satisfied` (null: does not apply), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`: those that decided}}}
@@ -103,7 +103,7 @@ const flowJson = ({ candidates, ...flow }: FlowRecord, attestations: ReadonlyMap
 const recordJson = (record: ExplainedAttestation | undefined): object | null =>
   record
     ? {
-        type: record.type, overridden_type: record.overriddenType, description: record.description, reasons: record.reasons, reported_by: record.reportedBy,
-        created_at: record.createdAt, evidence_digest: record.evidenceDigest, evidence_filename: record.evidenceFilename,
+        type: record.type, overridden_type: record.overriddenType, control_version: record.controlVersion, description: record.description, reasons: record.reasons,
+        reported_by: record.reportedBy, created_at: record.createdAt, evidence_digest: record.evidenceDigest, evidence_filename: record.evidenceFilename,
       }
     : null;

@@ -137,9 +137,11 @@ function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, Explained
     ...flow.candidates.map(({ attestationId, name, type, level, isCompliant, control }) => {
       const record = attestations.get(attestationId);
       const made = record ? `, by ${record.reportedBy} at ${time(record.createdAt)}` : "";
+      const version = record?.controlVersion == null ? "" : ` version ${record.controlVersion}`;
+      const about = control === null ? "" : ` on control '${control}'${version}`;
       const override = record?.overriddenType == null ? "" : ", an override";
       const evidence = record?.evidenceDigest == null ? "" : `, evidence sha256 ${record.evidenceDigest}`;
-      return `    attestation ${attestationId} '${name}', ${type}${control === null ? "" : ` on control '${control}'`} of the ${level}${override}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
+      return `    attestation ${attestationId} '${name}', ${type}${about} of the ${level}${override}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
     }),
   ];
 }

@@ -53,6 +53,8 @@ export type ExplainedAttestation = {
   isCompliant: boolean;
   /** Of an override: the type of what it overrides. */
   overriddenType: string | null;
+  /** Of a decision: the version that its control had then; null where there was no such control. */
+  controlVersion: number | null;
   description: string | null;
   reasons: string[];
   reportedBy: string;
@@ -104,7 +106,7 @@ type EntryRow = {
   public_id: string; environment_id: number; fingerprint: string; artifact_name: string; description: string; user_id: string; user_name: string; timestamp: number;
 };
 type RecordRow = {
-  public_id: string; name: string; type: string; is_compliant: 0 | 1; overridden_type: string | null; description: string | null; reasons_json: string;
+  public_id: string; name: string; type: string; is_compliant: 0 | 1; overridden_type: string | null; control_version: number | null; description: string | null; reasons_json: string;
   reported_by: string; created_at: number; evidence_digest: string | null; evidence_filename: string | null;
 };
 
@@ -117,7 +119,7 @@ export function explanationStore(db: Db, { environments, policies, snapshots }: 
     "SELECT public_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp FROM allowlist_entries WHERE id = ?",
   );
   const recordByPublicId = db.prepare<[string, number], RecordRow>(
-    `SELECT public_id, name, type, is_compliant, overridden_type, description, reasons_json, reported_by, created_at, evidence_digest, evidence_filename
+    `SELECT public_id, name, type, is_compliant, overridden_type, control_version, description, reasons_json, reported_by, created_at, evidence_digest, evidence_filename
      FROM attestations WHERE public_id = ? AND organization_id = ?`,
   );
   const namesOf = db.prepare<[number], { name: string }>("SELECT name FROM environments WHERE organization_id = ? ORDER BY name");
@@ -158,8 +160,8 @@ export function explanationStore(db: Db, { environments, policies, snapshots }: 
       }
       if (row.name !== name || (row.is_compliant === 1) !== isCompliant) problems.push(`attestation ${attestationId} is not what the evaluation saw as '${name}'`);
       found.set(attestationId, {
-        publicId: row.public_id, name: row.name, type: row.type, isCompliant: row.is_compliant === 1, overriddenType: row.overridden_type, description: row.description,
-        reasons: JSON.parse(row.reasons_json) as string[], reportedBy: row.reported_by, createdAt: row.created_at, evidenceDigest: row.evidence_digest,
+        publicId: row.public_id, name: row.name, type: row.type, isCompliant: row.is_compliant === 1, overriddenType: row.overridden_type,
+        controlVersion: row.control_version, description: row.description, reasons: JSON.parse(row.reasons_json) as string[], reportedBy: row.reported_by, createdAt: row.created_at, evidenceDigest: row.evidence_digest,
         evidenceFilename: row.evidence_filename,
       });
     }

@@ -102,11 +102,11 @@ test("a decision is told with the control that it is about, and so is the rule t
   return asDirectory(w.db, async (data) => {
     const { code, out } = await explain(data, "prod", A);
     assert.is(code, 0);
-    assert.match(out, `attestation ${record.publicId} 'go', system:decision on control 'SDLC-7' of the trail: not compliant, by ada at `);
+    assert.match(out, `attestation ${record.publicId} 'go', system:decision on control 'SDLC-7' version 1 of the trail: not compliant, by ada at `);
     assert.match(out, "FAILED requires a compliant decision for control 'SDLC-7'\n           the one in trail 't-a' of flow 'backend' is not compliant (decided by attestation ");
     assert.match((await explain(data, "prod#1", A)).out, "           none was reported in trail 't-a' of flow 'backend'");
     const [artifact] = JSON.parse((await explain(data, "prod", A, "--json")).out).snapshot.artifacts;
-    assert.equal(artifact.flows[0].attestations.map(({ control }: { control: string }) => control), ["SDLC-7"]);
+    assert.equal(artifact.flows[0].attestations.map(({ control, record: { control_version } }: any) => [control, control_version]), [["SDLC-7", 1]]);
     assert.is(artifact.policies[0].rules.at(-1).resolutions[0].context.for_control, "SDLC-7");
   });
 });
@@ -153,7 +153,7 @@ test("--json holds everything", () =>
                 attestations: [["id-12", "tests", false], ["id-13", "lint", true]].map(([id, name, is_compliant]) => ({
                   id, name, type: "generic", level: "artifact", is_compliant, control: null,
                   record: {
-                    type: "generic", overridden_type: null, description: null, reasons: [], reported_by: "ada", created_at: 1_700_000_010, evidence_digest: null,
+                    type: "generic", overridden_type: null, control_version: null, description: null, reasons: [], reported_by: "ada", created_at: 1_700_000_010, evidence_digest: null,
                     evidence_filename: null,
                   },
                 })),
