@@ -34,19 +34,16 @@ const PAYLOAD = {
  * @throws AppError 400 with the place below `attestation_data` (operations, System).
  */
 function decisionData(given: unknown): Static<typeof DecisionData> {
-  const data = typeof given === "string" ? below("attestation_data", () => parseJson(given, "")) : given;
-  const problems = validate(DecisionData, data, "plain", "");
-  if (problems) below("attestation_data", () => { throw invalid(problems); });
-  return data as Static<typeof DecisionData>;
-}
-
-/** Runs `read`, whose complaints are about places below `field`; one about the whole has an empty name. */
-function below<T>(field: string, read: () => T): T {
   try {
-    return read();
+    const data = typeof given === "string" ? parseJson(given, "") : given;
+    const problems = validate(DecisionData, data, "plain", "");
+    if (problems) throw invalid(problems);
+    return data as Static<typeof DecisionData>;
   } catch (error) {
     if (!(error instanceof AppError) || !error.fields) throw error;
-    throw invalid(Object.fromEntries(Object.entries(error.fields).map(([name, text]) => [name === "" ? field : `${field}.${name}`, text])));
+    // A problem of the data as a whole has no place.
+    const below = (place: string): string => ["attestation_data", place].filter(Boolean).join(".");
+    throw invalid(Object.fromEntries(Object.entries(error.fields).map(([place, text]) => [below(place), text])));
   }
 }
 
