@@ -25,6 +25,7 @@ const ControlDecision = named(
       attestation_type: Type.String({ description: "`system:decision`, or `override` for one that decides an earlier decision anew" }),
       control: Type.String(),
       control_version: Nullable(Type.Integer({ description: "Version of the control at that time, of an override that of the decision; null: there was no such control yet" })),
+      flow_id: Type.String({ description: "What the filter by flows takes" }),
       artifact_name: Nullable(Type.String()),
       artifact_fingerprint: Nullable(Type.String({ description: "Of the artifact that it belongs to; null for a whole trail, and until the artifact is reported" })),
       attestation_data: Nullable(Type.Record(Type.String(), Type.Unknown(), { description: "As it was reported; null for an override" })),
@@ -36,7 +37,7 @@ const ControlDecision = named(
 const ControlDecisionListPage = named("ControlDecisionListPage", Closed({ ...Counts, decisions: Type.Array(ControlDecision) }));
 
 function presentDecision(context: Context, row: PlacedAttestationRow, control: string): Static<typeof ControlDecision> {
-  const { controlDecisions, attestations } = context.store;
+  const { controlDecisions, attestations, flows } = context.store;
   // One by one through the list, so that a damaged record is marked there.
   const [item] = presentAttestations(context, [row]) as [Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> }];
   const artifact = controlDecisions.artifactOf(row);
@@ -46,6 +47,7 @@ function presentDecision(context: Context, row: PlacedAttestationRow, control: s
     timestamp: row.created_at,
     control,
     control_version: row.control_version,
+    flow_id: flows.get(row.flow_id).public_id,
     artifact_name: artifact?.filename ?? null,
     artifact_fingerprint: row.artifact_fingerprint ?? artifact?.fingerprint ?? null,
     attestation_data: item.attestation_data ?? null,
