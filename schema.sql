@@ -38,19 +38,25 @@ CREATE TABLE memberships (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memberships_by_user ON memberships (user_id);
 
--- Append-only: who changed whose membership, when, from what to what.
+-- Append-only: who changed whose membership, when, from what to what. One index for each order in which the log is read.
 CREATE TABLE membership_events (
   id              INTEGER PRIMARY KEY,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   timestamp       REAL NOT NULL,
   event_type      TEXT NOT NULL CHECK (event_type IN ('added', 'changed', 'removed')),
-  user_name       TEXT NOT NULL,
-  role            TEXT,
+  user_name       TEXT NOT NULL, -- the login name
+  user_shown      TEXT NOT NULL, -- the name that people saw then
+  role            TEXT,          -- the new one, NULL for somebody who was removed
   previous_role   TEXT,
   changed_by      TEXT NOT NULL,
-  source          TEXT NOT NULL CHECK (source IN ('app', 'scim', 'invitation', 'script'))
+  source          TEXT NOT NULL CHECK (source IN ('app', 'scim', 'invitation', 'script')),
+  search_text     TEXT NOT NULL  -- all names, in lower case
 ) STRICT;
 CREATE INDEX membership_events_by_organization ON membership_events (organization_id, timestamp);
+CREATE INDEX membership_events_by_user ON membership_events (organization_id, user_shown COLLATE NOCASE);
+CREATE INDEX membership_events_by_role ON membership_events (organization_id, role);
+CREATE INDEX membership_events_by_actor ON membership_events (organization_id, changed_by COLLATE NOCASE);
+CREATE INDEX membership_events_by_source ON membership_events (organization_id, source);
 
 CREATE TABLE service_accounts (
   id               INTEGER PRIMARY KEY,
@@ -78,6 +84,7 @@ CREATE TABLE api_keys (
   last_used_at            REAL NOT NULL DEFAULT 0, -- 0: not yet
   grace_period_expires_at REAL,                    -- set by a rotation: from then on the key is dead
   revoked_at              REAL,
+  replaced_by             TEXT,                    -- public id of the key that a rotation made in its place
   CHECK ((user_id IS NULL) <> (service_account_id IS NULL))
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id) WHERE user_id IS NOT NULL;
@@ -736,12 +743,14 @@ CREATE TABLE inbound_webhooks (
   organization_id    INTEGER NOT NULL REFERENCES organizations (id),
   kind               TEXT NOT NULL CHECK (kind IN ('sonar', 'launch-darkly')),
   secret             TEXT NOT NULL,
-  service_account_id INTEGER NOT NULL REFERENCES service_accounts (id),
+  service_account_id INTEGER REFERENCES service_accounts (id) ON DELETE SET NULL, -- NULL: disabled, and the account is gone
   settings_json      TEXT NOT NULL,
   created_at         REAL NOT NULL,
   disabled_at        REAL,
-  last_received_at   REAL
+  last_received_at   REAL,
+  CHECK (service_account_id IS NOT NULL OR disabled_at IS NOT NULL)
 ) STRICT;
+CREATE INDEX inbound_webhooks_by_service_account ON inbound_webhooks (service_account_id) WHERE service_account_id IS NOT NULL;
 CREATE UNIQUE INDEX inbound_webhooks_in_use ON inbound_webhooks (organization_id, kind) WHERE disabled_at IS NULL;
 
 -- What came through a door, by the SHA-256 of the body: nothing is recorded twice, however often it is sent.

@@ -28,6 +28,7 @@ import type { Caller, Door, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { probes } from "./http/probes.ts";
 import { jobHandlers } from "./jobs/handlers.ts";
+import { keyLapses } from "./jobs/api-keys.ts";
 import { createRecorder } from "./jobs/recorder.ts";
 import type { Recorder, RecordingPool } from "./jobs/recorder.ts";
 import { createRunner } from "./jobs/runner.ts";
@@ -80,7 +81,7 @@ export function createWriting(parts: { db: Db; store: Store; now(): number; time
   });
   const recorder = createRecorder({ store, writer, now: parts.now, pool });
   if (pool) leaveCheckpoints(db);
-  const runner = createRunner({ ...rest, store, writer, handlers: jobHandlers(recorder) });
+  const runner = createRunner({ ...rest, store, writer, handlers: jobHandlers({ ...recorder, ...keyLapses({ store, writer }) }) });
   return { writer, recorder, runner };
 }
 
@@ -112,7 +113,7 @@ export function createApp(parts: Parts): Koa {
     ...whoIsWho(store, unchanged),
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
-    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, recorder: parts.recorder, jobs: parts.runner, now: sources.now }),
+    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret }),
     read: reading(parts.db),
     write: (work) => writer.run(work),
     audit: (context) => store.audit.append(context.auditEntry()),
@@ -171,7 +172,7 @@ function reading(db: Db): <T>(work: () => T) => T {
 }
 
 /** Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is asked every time. */
-function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMembership>, "authenticate" | "membership"> {
+function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> {
   let state = 0;
   function kept<T>(key: string, read: () => T): T {
     const known = unchanged.get(key) as T | undefined;
@@ -191,6 +192,9 @@ function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMe
     },
     // Right after authenticate, in the same turn.
     membership: (caller, name) => kept(`member ${caller.kind} ${caller.id} ${name}`, () => membershipOf(store, caller, name)),
+    // What is read inside a write may be undone yet, so none of it is kept.
+    isHeld: (caller) => store.apiKeys.isHeld(caller.keyPublicId),
+    membershipNow: (caller, name) => membershipOf(store, caller, name),
   };
 }
 
@@ -226,7 +230,7 @@ const featuresOf = ({ controls_enabled }: OrganizationRow): Feature[] => (contro
 function doorOf(store: Store, kind: string, publicId: string): Door<OrgMembership> | null {
   const known = WEBHOOK_KINDS.find((one) => one === kind);
   const hook = known && store.inboundWebhooks.find(known, publicId);
-  if (!hook) return null;
+  if (!hook || hook.service_account_id === null) return null;
   const organization = store.organizations.get(hook.organization_id);
   const account = store.serviceAccounts.get(hook.service_account_id);
   return {

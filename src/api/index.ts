@@ -1,6 +1,7 @@
 /** All operations of the API: everything that the files of this folder export as an operation. */
 import type { AssayOperation } from "./kit.ts";
 import * as allowlists from "./allowlists.ts";
+import * as apiKeys from "./api-keys.ts";
 import * as artifacts from "./artifacts.ts";
 import * as asserts from "./asserts.ts";
 import * as genericAttestations from "./attestations/generic.ts";
@@ -23,12 +24,14 @@ import * as environmentEvents from "./environment-events.ts";
 import * as environmentPolicies from "./environment-policies.ts";
 import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
+import * as membershipAuditLog from "./membership-audit-log.ts";
 import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
 import * as reports from "./reports.ts";
 import * as schemas from "./schemas.ts";
+import * as serviceAccounts from "./service-accounts.ts";
 import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
@@ -39,10 +42,10 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  allowlists, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
-  attestationReads, snykAttestations, sonarAttestations, systemAttestations, controlCoverage, controlDecisions, controlVersions, controls, deployments, envDiff, environmentAuditlog, environmentEvents,
-  environmentPolicies, environments, flows, meta, organizations, policies, removed, reports, schemas, snapshots, tags, trails, users,
-  webhooks,
+  allowlists, apiKeys, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
+  attestationReads, snykAttestations, sonarAttestations, systemAttestations, controlCoverage, controlDecisions, controlVersions, controls,
+  deployments, envDiff, environmentAuditlog, environmentEvents, environmentPolicies, environments, flows, membershipAuditLog, meta,
+  organizations, policies, removed, reports, schemas, serviceAccounts, snapshots, tags, trails, users, webhooks,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

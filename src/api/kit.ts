@@ -3,6 +3,7 @@ import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { Caller, Membership, RequestFacts } from "../http/mount.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import type { Role } from "../domain/access.ts";
 import type { AuditEntry } from "../store/audit.ts";
 import type { PhysicalType } from "../store/environments.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
@@ -25,6 +26,10 @@ export type Context = {
   readonly organization: OrganizationRow;
   /** Who calls; only on operations that need a key. */
   readonly caller: Caller;
+  /** What the caller is in the organization of the path; null for somebody who only reads a public one. */
+  readonly role: Role | null;
+  /** A new API key. */
+  newSecret(): string;
   /** Adds facts to the audit entry of this write. */
   note(detail: Record<string, unknown>): void;
   /** The audit entry of this write, with what was noted so far. */
@@ -67,7 +72,7 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** Makes the contexts of a running server. */
-export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "now" | "openApi" | "recorder" | "jobs">) {
+export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "now" | "newSecret" | "openApi" | "recorder" | "jobs">) {
   return (facts: RequestFacts<OrgMembership>): Context => {
     const noted: Record<string, unknown> = {};
     return {
@@ -88,6 +93,9 @@ export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence
       note: (detail) => void Object.assign(noted, detail),
       get organization() {
         return demand(facts.membership, "organization").organization;
+      },
+      get role() {
+        return demand(facts.membership, "organization").role;
       },
       get caller() {
         return demand(facts.caller, "caller");

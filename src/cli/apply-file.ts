@@ -30,6 +30,7 @@ import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import { ROLES } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import { cut } from "../domain/excerpt.ts";
+import { LATEST_EXPIRY } from "../domain/time.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../domain/names.ts";
 import { byPlace, PLAIN, readYaml } from "../domain/yaml.ts";
 import type { Place } from "../domain/yaml.ts";
@@ -66,9 +67,6 @@ export type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null
 
 /** What a name of an organization or a user looks like, in words. */
 export const NAME_RULE = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
-
-/** The latest moment at which a key may expire, in epoch seconds (semantics 1.6). */
-export const LATEST_EXPIRY = 4_102_444_800;
 
 /** Whether a text may be what people see of a user: one line of at most 256 characters, empty for the login name. */
 export function isDisplayName(value: string): boolean {

@@ -1,8 +1,9 @@
 /** `assay key`: the API keys of a user or of a service account. Works with and without a running server. */
 import { newSecret, systemSources } from "../assay.ts";
+import { LATEST_EXPIRY } from "../domain/time.ts";
 import type { ApiKeyRow } from "../store/api-keys.ts";
 import type { Store } from "../store/index.ts";
-import { isKeyDescription, LATEST_EXPIRY } from "./apply-file.ts";
+import { isKeyDescription } from "./apply-file.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { change, withData } from "./data.ts";
@@ -44,7 +45,7 @@ export const keyCreate: Command = {
     const made = withData(directory, (data) => change(data, () => {
       const owner = find(data.store);
       const id = operatorOf(data.store, "key create").createKey(owner, { key, description, expiresAt });
-      return { owner, row: ownKey(data.store, owner, id) };
+      return { owner, row: data.store.apiKeys.get(id) };
     }));
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ ...present(made.row), key })}\n`);
     else {
@@ -160,12 +161,6 @@ function timestampOf(text: string): number | null {
   const day = new Date(`${match?.[1]}T00:00:00Z`);
   const seconds = Date.parse(text) / 1000;
   return match && !Number.isNaN(seconds) && !Number.isNaN(day.getTime()) && day.toISOString().startsWith(match[1] ?? "-") ? seconds : null;
-}
-
-function ownKey(store: Store, owner: Owner, id: string): ApiKeyRow {
-  const row = store.apiKeys.list(owner).find((key) => key.public_id === id);
-  if (!row) throw new Error(`the key ${id} that was just made is gone`);
-  return row;
 }
 
 /** A key as the API shows it (semantics 1.6). */

@@ -3,6 +3,9 @@
 /** Seconds of a UTC day. */
 export const DAY = 86_400;
 
+/** The latest moment at which an API key may expire (semantics 1.6). */
+export const LATEST_EXPIRY = 4_102_444_800;
+
 /**
  * Epoch seconds as decimal text, for the times of an artifact, which the API writes as strings (wire-contract 1.7).
  * Never uses an exponent: clients parse the text as a plain decimal. `1700000000.25` -> "1700000000.25".

@@ -67,6 +67,10 @@ export type House<Context, M extends Membership = Membership> = {
   membership(caller: Caller, organization: string): M | null;
   /** The door that the path of a `signed` operation names; null when there is none. */
   door(kind: string, params: Readonly<Record<string, string>>): Door<M> | null;
+  /** Whether the key that was authenticated still is one: neither revoked nor removed. For inside a read or a write. */
+  isHeld(caller: Caller): boolean;
+  /** As `membership`, for inside a read or a write. */
+  membershipNow(caller: Caller, organization: string): M | null;
   context(facts: RequestFacts<M>): Context;
   /** Runs a handler that only reads: everything it reads is of one moment. */
   read<T>(work: () => T): T;
@@ -234,10 +238,18 @@ async function serve<Context, M extends Membership>(
       await house.evidence.publish([staged]);
       published = true;
     }
+    const confirmed = (): void => {
+      if (operation.signature) enter(operation, ctx, facts, knock(house, operation, ctx, facts), unread);
+      else confirm(house, operation, facts, organization);
+    };
     const reply: Reply =
       operation.method === "GET"
-        ? house.read(() => operation.handle(context, input, prepared))
+        ? house.read(() => {
+            if (operation.prepare || hasBody(ctx.req)) confirmed();
+            return operation.handle(context, input, prepared);
+          })
         : await house.write(() => {
+            confirmed();
             const answer = operation.handle(context, input, prepared);
             if (operation.audit && !("unaudited" in answer)) house.audit(context);
             return answer;
@@ -300,6 +312,20 @@ function enter<Context, M extends Membership>(operation: AnyOperation<Context>, 
   facts.caller = door.caller;
   facts.membership = door.membership;
   if (acts === null || !allows(acts, door.membership.role, false)) throw forbidden();
+}
+
+/**
+ * Rights may end while a body arrives or evidence is stored: what they allowed at the door is asked again where it is done, in the
+ * same transaction. What a handler reads of the caller's role is of that moment too.
+ */
+function confirm<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, facts: RequestFacts<M>, organization: string | null): void {
+  const { caller } = facts;
+  if (caller === null) return;
+  if (!house.isHeld(caller)) throw unauthenticated();
+  if (!isOrgPermission(operation.permission)) return;
+  const membership = organization === null ? null : house.membershipNow(caller, organization);
+  if (!membership || !allows(operation.permission, membership.role, membership.isPublic)) throw forbidden();
+  facts.membership = membership;
 }
 
 /** Path or query values, as text at first, checked and turned into what the shape says. */

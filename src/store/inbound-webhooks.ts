@@ -17,7 +17,8 @@ export type InboundWebhookRow = {
   organization_id: number;
   kind: WebhookKind;
   secret: string;
-  service_account_id: number;
+  /** null: its account is gone, which happens to disabled ones only. */
+  service_account_id: number | null;
   settings_json: string;
   created_at: number;
   disabled_at: number | null;

@@ -21,6 +21,7 @@ import { flowStore } from "./flows.ts";
 import { inboundWebhookStore } from "./inbound-webhooks.ts";
 import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
+import { membershipAuditLogStore } from "./membership-audit-log.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
 import { presenceStore } from "./presence.ts";
@@ -52,7 +53,8 @@ export function openStore(db: Db, sources: Sources) {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),
-    apiKeys: apiKeyStore(db, sources),
+    membershipAuditLog: membershipAuditLogStore(db),
+    apiKeys: apiKeyStore(db, sources, jobs),
     repos: repoStore(db, sources),
     templates,
     flows,

@@ -1,6 +1,7 @@
-/** Organizations, their members and the append-only history of memberships. */
+/** Organizations, their members and the append-only history of memberships, which membership-audit-log.ts reads. */
 import type { Role } from "../domain/access.ts";
 import type { Db, Sources } from "./database.ts";
+import { membershipSearchText } from "./membership-audit-log.ts";
 
 export type OrganizationRow = {
   id: number;
@@ -11,6 +12,16 @@ export type OrganizationRow = {
   controls_enabled: 0 | 1;
   created_at: number;
   last_modified_at: number;
+};
+
+export type MemberRow = {
+  user_id: number;
+  name: string;
+  display_name: string;
+  email: string | null;
+  role: Role;
+  /** Epoch seconds: since when they are a member, whatever became of their role. */
+  created_at: number;
 };
 
 const COLUMNS = "id, public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at";
@@ -29,10 +40,31 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
     `INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (?, ?, ?, ?)
      ON CONFLICT (organization_id, user_id) DO UPDATE SET role = excluded.role`,
   );
-  const recordChange = db.prepare(
-    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, role, previous_role, changed_by, source)
-     VALUES (?, ?, ?, ?, ?, ?, ?, 'script')`,
+  const removeMember = db.prepare("DELETE FROM memberships WHERE organization_id = ? AND user_id = ?");
+  const forgetDefault = db.prepare("UPDATE users SET default_organization_id = NULL, last_modified_at = ? WHERE id = ? AND default_organization_id = ?");
+  const members = db.prepare<[number], MemberRow>(
+    `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
+     FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name`,
   );
+  const names = db.prepare<[number], { name: string; shown: string }>(
+    "SELECT name, coalesce(nullif(display_name, ''), name) AS shown FROM users WHERE id = ?",
+  );
+  const insertEvent = db.prepare(
+    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'script', ?)`,
+  );
+
+  function recordChange(
+    organizationId: number,
+    userId: number,
+    change: { at: number; type: "added" | "changed" | "removed"; role: Role | null; previous: Role | null; changedBy: string },
+  ): void {
+    const user = names.get(userId);
+    if (!user) throw new Error(`user ${userId} is gone`);
+    const { at, type, role, previous, changedBy } = change;
+    const search = membershipSearchText(user.name, user.shown, changedBy);
+    insertEvent.run(organizationId, at, type, user.name, user.shown, role, previous, changedBy, search);
+  }
 
   return {
     /** The organization of that name, null when there is none. */
@@ -56,13 +88,28 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
     /** The role of a user, null for somebody who is no member. */
     roleOf: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
     /** Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it changed. */
-    setRole(organizationId: number, user: { id: number; name: string }, wanted: Role, changedBy: string): boolean {
+    setRole(organizationId: number, user: { id: number }, wanted: Role, changedBy: string): boolean {
       const previous = role.get(organizationId, user.id)?.role ?? null;
       if (previous === wanted) return false;
       const at = now();
       setRole.run(organizationId, user.id, wanted, at);
-      recordChange.run(organizationId, at, previous === null ? "added" : "changed", user.name, wanted, previous, changedBy);
+      recordChange(organizationId, user.id, { at, type: previous === null ? "added" : "changed", role: wanted, previous, changedBy });
       return true;
     },
+    /**
+     * Ends a membership and appends that to the history; the organization is the user's default no more. Nothing happens when
+     * there is none. @returns whether there was one.
+     */
+    removeMember(organizationId: number, user: { id: number }, changedBy: string): boolean {
+      const previous = role.get(organizationId, user.id)?.role ?? null;
+      if (previous === null) return false;
+      const at = now();
+      removeMember.run(organizationId, user.id);
+      forgetDefault.run(at, user.id, organizationId);
+      recordChange(organizationId, user.id, { at, type: "removed", role: null, previous, changedBy });
+      return true;
+    },
+    /** The members of an organization, by name. */
+    members: (organizationId: number): MemberRow[] => members.all(organizationId),
   };
 }

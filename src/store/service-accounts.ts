@@ -25,7 +25,15 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
     `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
+  const ofOrganization = db.prepare<[number], ServiceAccountRow>(
+    `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? ORDER BY name`,
+  );
   const setPrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
+  const describe = db.prepare("UPDATE service_accounts SET description = ? WHERE id = ?");
+  const remove = db.prepare("DELETE FROM service_accounts WHERE id = ?");
+  const enabledHooks = db.prepare<[number], { kind: string }>(
+    "SELECT kind FROM inbound_webhooks WHERE service_account_id = ? AND disabled_at IS NULL ORDER BY kind",
+  );
 
   return {
     find: (organizationId: number, name: string): ServiceAccountRow | null => byName.get(organizationId, name) ?? null,
@@ -41,6 +49,13 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
           .lastInsertRowid,
       );
     },
+    /** The accounts of an organization, by name. */
+    list: (organizationId: number): ServiceAccountRow[] => ofOrganization.all(organizationId),
     setPrivilege: (id: number, privilege: Role): void => void setPrivilege.run(privilege, id),
+    describe: (id: number, description: string | null): void => void describe.run(description, id),
+    /** Removes an account with its keys, for good. No incoming webhook that is enabled may use it. */
+    remove: (id: number): void => void remove.run(id),
+    /** The kinds of the enabled incoming webhooks that act through the account. */
+    enabledHooks: (id: number): string[] => enabledHooks.all(id).map(({ kind }) => kind),
   };
 }

@@ -39,6 +39,8 @@ const house = (checkResponses: boolean): House<null> => ({
   authenticate: () => null,
   membership: () => null,
   door: () => null,
+  isHeld: () => false,
+  membershipNow: () => null,
   context: () => null,
   write: async (work) => work(),
   audit: () => undefined,

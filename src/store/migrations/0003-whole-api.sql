@@ -180,12 +180,14 @@ CREATE TABLE inbound_webhooks (
   organization_id    INTEGER NOT NULL REFERENCES organizations (id),
   kind               TEXT NOT NULL CHECK (kind IN ('sonar', 'launch-darkly')),
   secret             TEXT NOT NULL,
-  service_account_id INTEGER NOT NULL REFERENCES service_accounts (id),
+  service_account_id INTEGER REFERENCES service_accounts (id) ON DELETE SET NULL, -- NULL: disabled, and the account is gone
   settings_json      TEXT NOT NULL,
   created_at         REAL NOT NULL,
   disabled_at        REAL,
-  last_received_at   REAL
+  last_received_at   REAL,
+  CHECK (service_account_id IS NOT NULL OR disabled_at IS NOT NULL)
 ) STRICT;
+CREATE INDEX inbound_webhooks_by_service_account ON inbound_webhooks (service_account_id) WHERE service_account_id IS NOT NULL;
 CREATE UNIQUE INDEX inbound_webhooks_in_use ON inbound_webhooks (organization_id, kind) WHERE disabled_at IS NULL;
 
 -- What came through a door, by the SHA-256 of the body: nothing is recorded twice, however often it is sent.
@@ -200,3 +202,31 @@ CREATE TABLE inbound_webhook_receipts (
 ALTER TABLE attestations ADD COLUMN type_version INTEGER;
 CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id) WHERE control IS NOT NULL;
 CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
+
+-- The history of memberships gets the name that people saw, and a column to search in.
+ALTER TABLE membership_events RENAME TO earlier_membership_events;
+CREATE TABLE membership_events (
+  id              INTEGER PRIMARY KEY,
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  timestamp       REAL NOT NULL,
+  event_type      TEXT NOT NULL CHECK (event_type IN ('added', 'changed', 'removed')),
+  user_name       TEXT NOT NULL, -- the login name
+  user_shown      TEXT NOT NULL, -- the name that people saw then
+  role            TEXT,          -- the new one, NULL for somebody who was removed
+  previous_role   TEXT,
+  changed_by      TEXT NOT NULL,
+  source          TEXT NOT NULL CHECK (source IN ('app', 'scim', 'invitation', 'script')),
+  search_text     TEXT NOT NULL  -- all names, in lower case
+) STRICT;
+INSERT INTO membership_events (id, organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
+SELECT e.id, e.organization_id, e.timestamp, e.event_type, e.user_name, coalesce(nullif(u.display_name, ''), e.user_name), e.role, e.previous_role,
+       e.changed_by, e.source, lower(e.user_name || char(10) || coalesce(u.display_name, '') || char(10) || e.changed_by)
+FROM earlier_membership_events e LEFT JOIN users u ON u.name = e.user_name;
+DROP TABLE earlier_membership_events;
+CREATE INDEX membership_events_by_organization ON membership_events (organization_id, timestamp);
+CREATE INDEX membership_events_by_user ON membership_events (organization_id, user_shown COLLATE NOCASE);
+CREATE INDEX membership_events_by_role ON membership_events (organization_id, role);
+CREATE INDEX membership_events_by_actor ON membership_events (organization_id, changed_by COLLATE NOCASE);
+CREATE INDEX membership_events_by_source ON membership_events (organization_id, source);
+
+ALTER TABLE api_keys ADD COLUMN replaced_by TEXT;
