@@ -6,6 +6,7 @@
  * A user is born with the personal organization that bears their name (semantics 1.2), also where the plan leaves it out.
  */
 import { newSecret } from "../assay.ts";
+import { keepsAdmin } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import { byPlace } from "../domain/yaml.ts";
 import type { Place } from "../domain/yaml.ts";
@@ -199,6 +200,9 @@ function checkOrganization(checking: Checking, organization: OrganizationPlan, w
     if (isUser(member.user)) return;
     refuse(member.place, `${where}.members[${index}]: there is no user "${member.user}", neither in this file nor in the database`);
   });
+  if (found && kind === "shared" && !keepsAdmin(store.organizations.members(found.id), new Map(organization.members.map(({ user, role }) => [user, role])))) {
+    refuse(place, `${where}.members: this would leave "${name}" without an admin; assay member set-role --force does that`);
+  }
   organization.serviceAccounts.forEach((account, index) => {
     const known = found && store.serviceAccounts.find(found.id, account.name);
     checkKeys(checking, account.apiKeys, known ? { serviceAccountId: known.id } : null, `${where}.service_accounts[${index}]`);

@@ -5,9 +5,14 @@ import { explain } from "./explain.ts";
 import type { Command } from "./frame.ts";
 import { init } from "./init.ts";
 import { keyCreate, keyList, keyRevoke } from "./key.ts";
+import { memberAdd, memberList, memberRemove, memberSetRole } from "./member.ts";
 import { openapi } from "./openapi.ts";
 import { serve } from "./serve.ts";
+import { userCreate, userDisable, userList, userSet, userShow } from "./user.ts";
 import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
 
-export const COMMANDS: readonly Command[] = [serve, dev, init, apply, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable, explain, openapi, version];
+export const COMMANDS: readonly Command[] = [
+  serve, dev, init, apply, userCreate, userList, userShow, userSet, userDisable, memberAdd, memberSetRole, memberRemove, memberList,
+  keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable, explain, openapi, version,
+];

@@ -11,6 +11,7 @@ import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
 import type { Owner } from "./operator.ts";
+import { refuseUsage, requireOrganization, requireUser, shownTime } from "./who.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: { kind: "text", placeholder: "NAME", description: "User who holds the key; it acts in all organizations of the user" },
@@ -110,15 +111,13 @@ function ownerOption(args: Args, problems: string[]): (store: Store) => Owner {
   const [user, org, account] = ["user", "org", "service-account"].map((name) => args.texts.get(name)?.[0] ?? null);
   if (typeof user === "string" && org === null && account === null) {
     return (store) => {
-      const row = store.users.find(user);
-      if (!row) throw commandFailure(`there is no user ${JSON.stringify(user.slice(0, 100))}`);
+      const row = requireUser(store, user);
       return { userId: row.id, name: row.name };
     };
   }
   if (typeof org === "string" && typeof account === "string" && user === null) {
     return (store) => {
-      const organization = store.organizations.find(org);
-      if (!organization) throw commandFailure(`there is no organization ${JSON.stringify(org.slice(0, 100))}`);
+      const organization = requireOrganization(store, org);
       const row = store.serviceAccounts.find(organization.id, account);
       if (!row) throw commandFailure(`Service account not found: ${org} has no ${JSON.stringify(account.slice(0, 100))}`);
       return { serviceAccountId: row.id, organizationId: organization.id, name: `${org}/${row.name}` };
@@ -128,10 +127,6 @@ function ownerOption(args: Args, problems: string[]): (store: Store) => Owner {
   return () => {
     throw new Error("wrong usage is refused before an owner is looked for");
   };
-}
-
-function refuseUsage(problems: readonly string[], command: string): void {
-  if (problems.length > 0) throw commandFailure([...problems, `see assay help ${command}`], EXIT.usage);
 }
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
@@ -168,8 +163,6 @@ const present = (row: ApiKeyRow) => ({
   id: row.public_id, description: row.description, created_at: row.created_at, expires_at: row.expires_at, last_used_at: row.last_used_at,
   ...(row.grace_period_expires_at === null ? {} : { grace_period_expires_at: row.grace_period_expires_at }),
 });
-
-const shownTime = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;
 
 function ending(row: ApiKeyRow): string {
   const ends = [row.expires_at, row.grace_period_expires_at ?? 0].filter((end) => end > 0);

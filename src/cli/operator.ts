@@ -55,6 +55,11 @@ export function operatorOf(store: Store, operation: string) {
       const event = previous === null ? "member.added" : "member.role_changed";
       note(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
     },
+    /** Ends a membership; `previous` is the role that the user held. */
+    removeMember(organizationId: number, user: { id: number; name: string }, previous: Role): void {
+      store.organizations.removeMember(organizationId, user, OPERATOR);
+      note(organizationId, "member.removed", user.name, { previous_role: previous });
+    },
     /** The name must be free in the organization. @returns its key. */
     createServiceAccount(organizationId: number, name: string, privilege: Role): number {
       const id = store.serviceAccounts.create({ organizationId, name, description: null, privilege, creatingUserId: "" });

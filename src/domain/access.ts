@@ -80,3 +80,12 @@ export function allows(permission: OrgPermission, role: Role | null, isPublic: b
 
 /** Whether `holder` may give `wanted` to a service account: nobody grants more than they hold (semantics 1.4). */
 export const mayGrant = (holder: Role, wanted: Role): boolean => ROLES.indexOf(wanted) >= ROLES.indexOf(holder);
+
+/**
+ * Whether an organization still has an admin after some memberships changed: name -> new role, null for one that ends. One that
+ * had no admin has none to lose.
+ */
+export function keepsAdmin(members: readonly { name: string; role: Role }[], changes: ReadonlyMap<string, Role | null>): boolean {
+  const after = new Map<string, Role | null>([...members.map(({ name, role }) => [name, role] as const), ...changes]);
+  return !members.some(({ role }) => role === "admin") || [...after.values()].includes("admin");
+}

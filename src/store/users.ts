@@ -1,4 +1,5 @@
 /** Users: people with a login name, known to organizations through memberships. */
+import type { Role } from "../domain/access.ts";
 import type { Db, Sources } from "./database.ts";
 
 export type UserRow = {
@@ -12,12 +13,19 @@ export type UserRow = {
   last_modified_at: number;
 };
 
+export type UserMembership = { organization_id: number; organization: string; kind: "personal" | "shared"; role: Role; created_at: number };
+
 const COLUMNS = "id, public_id, name, display_name, email, default_organization_id, created_at, last_modified_at";
 
 export function userStore(db: Db, { now, newId }: Sources) {
   const byName = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE name = ?`);
   const byId = db.prepare<[number], UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = ?`);
   const byEmail = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`);
+  const all = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
+  const memberships = db.prepare<[number], UserMembership>(
+    `SELECT o.id AS organization_id, o.name AS organization, o.kind, m.role, m.created_at
+     FROM memberships m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = ? ORDER BY o.name`,
+  );
   const count = db.prepare<[], { n: number }>("SELECT count(*) AS n FROM users");
   const insert = db.prepare(
     "INSERT INTO users (public_id, name, display_name, email, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -34,6 +42,10 @@ export function userStore(db: Db, { now, newId }: Sources) {
       if (!row) throw new Error(`user ${id} is gone`);
       return row;
     },
+    /** All users, by name. */
+    list: (): UserRow[] => all.all(),
+    /** Where a user is a member, by the name of the organization. */
+    memberships: (id: number): UserMembership[] => memberships.all(id),
     count: (): number => count.get()?.n ?? 0,
     /** Creates a user; name and address must be free. @returns its key. */
     create(fields: { name: string; displayName: string; email: string | null }): number {

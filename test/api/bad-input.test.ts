@@ -345,6 +345,7 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
 const SPARE: Record<string, Record<string, string>> = {
   archive_flow: { flow_name: "spare" }, rename_flow: { flow_name: "spare" }, archive_env: { env_name: "spare" }, rename_environment: { env_name: "spare" },
   update_experimental_features: { org: "spare" },
+  delete_service_account: { name: "spare" }, delete_service_account_api_key: { key_id: "spare-1" }, rotate_service_account_api_key: { key_id: "spare-2" },
 };
 const paramsOf = (operation: AssayOperation): Record<string, string> => ({ ...operation.example.params, ...SPARE[operation.id] });
 
@@ -375,7 +376,7 @@ function whole(operation: AssayOperation): Attempt {
 }
 
 const named = (id: string): AssayOperation => operations.find((operation) => operation.id === id) as AssayOperation;
-const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control"];
+const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control", "create_service_account"];
 
 async function makeWorld(): Promise<void> {
   for (const name of ["backend", "spare"]) {
@@ -389,6 +390,12 @@ async function makeWorld(): Promise<void> {
   const k8s = whole(named("k8s_report"));
   await check({ ...k8s, target: k8s.target.replace("/production/", "/staging/") });
   for (const id of WORLD) await check(whole(named(id)));
+  await check(attempt(named("create_service_account"), { body: Buffer.from('{"name":"spare"}') }));
+  // The id of a key is the server's choice, and the examples name one.
+  for (const id of [named("get_service_account_api_key").example.params?.["key_id"], "spare-1", "spare-2"]) {
+    const made = await check(whole(named("create_service_account_api_key")));
+    server.db.prepare("UPDATE OR IGNORE api_keys SET public_id = ? WHERE public_id = ?").run(id, JSON.parse(made.text).id);
+  }
 }
 
 test("the examples of all operations work, in the order of a release", async () => {

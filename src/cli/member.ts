@@ -1,0 +1,163 @@
+/**
+ * `assay member`: who belongs to an organization, in which role. Works with and without a running server, which refuses from the
+ * next request on what somebody may not do any more. Every change is in the history of memberships and in the audit log.
+ */
+import { ROLES, keepsAdmin } from "../domain/access.ts";
+import type { Role } from "../domain/access.ts";
+import type { Store } from "../store/index.ts";
+import type { OrganizationRow } from "../store/organizations.ts";
+import type { UserRow } from "../store/users.ts";
+import type { Args, CommandOption } from "./args.ts";
+import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { change, withData } from "./data.ts";
+import { commandFailure, EXIT, oneLine } from "./frame.ts";
+import type { Command, Io } from "./frame.ts";
+import { operatorOf } from "./operator.ts";
+import { refuseUsage, requireOrganization, requireUser, shownTime } from "./who.ts";
+
+const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
+const ROLE: CommandOption = { kind: "text", placeholder: "ROLE", description: ROLES.join(", ") };
+const FORCE: CommandOption = { kind: "switch", description: "Also where the organization is left without an admin" };
+const USER_WORD = "USER is a login name or an e-mail address.";
+const LAST_ADMIN = "The last admin of an organization is kept, unless --force is given.";
+
+/** What became of a membership. `role` null: it ended; `previous` null: there was none. */
+type Outcome = { outcome: "added" | "changed" | "removed" | "unchanged"; user: UserRow; role: Role | null; previous: Role | null };
+
+export const memberAdd: Command = {
+  name: "member add",
+  summary: "Make a user a member of an organization",
+  usage: "USER --org NAME --role ROLE --data DIRECTORY",
+  details: [USER_WORD, "Somebody who is a member already keeps their role: assay member set-role changes it."],
+  options: { org: ORG, role: ROLE, ...DATA_OPTIONS },
+  takesConfig: false,
+  positionals: { least: 1, most: 1 },
+  async run(args, io) {
+    const role = roleOption(args, "member add");
+    return changeMember(args, io, "member add", (store, organization, user, previous) => {
+      if (previous !== null && previous !== role) {
+        throw commandFailure(`${user.name} is a member of ${organization.name} already, as ${previous}; assay member set-role changes the role`);
+      }
+      if (previous === null) operatorOf(store, "member add").setRole(organization.id, user, role, null);
+      return { outcome: previous === null ? "added" : "unchanged", user, role, previous };
+    });
+  },
+};
+
+export const memberSetRole: Command = {
+  name: "member set-role",
+  summary: "Change the role of a member",
+  usage: "USER --org NAME --role ROLE --data DIRECTORY",
+  details: [USER_WORD, LAST_ADMIN],
+  options: { org: ORG, role: ROLE, force: FORCE, ...DATA_OPTIONS },
+  takesConfig: false,
+  positionals: { least: 1, most: 1 },
+  async run(args, io) {
+    const role = roleOption(args, "member set-role");
+    return changeMember(args, io, "member set-role", (store, organization, user, previous) => {
+      if (previous === null) throw noMember(user, organization);
+      if (previous === role) return { outcome: "unchanged", user, role, previous };
+      refuseLastAdmin(store, organization, user, role, args);
+      operatorOf(store, "member set-role").setRole(organization.id, user, role, previous);
+      return { outcome: "changed", user, role, previous };
+    });
+  },
+};
+
+export const memberRemove: Command = {
+  name: "member remove",
+  summary: "End the membership of a user",
+  usage: "USER --org NAME --data DIRECTORY",
+  details: [
+    USER_WORD,
+    "Their rights end at once, also on a running server. What they reported stays, and so do the service accounts that they",
+    "created, which are named: an admin may want to revoke their keys.",
+    LAST_ADMIN,
+  ],
+  options: { org: ORG, force: FORCE, ...DATA_OPTIONS },
+  takesConfig: false,
+  positionals: { least: 1, most: 1 },
+  async run(args, io) {
+    return changeMember(args, io, "member remove", (store, organization, user, previous) => {
+      if (previous === null) throw noMember(user, organization);
+      refuseLastAdmin(store, organization, user, null, args);
+      operatorOf(store, "member remove").removeMember(organization.id, user, previous);
+      return { outcome: "removed", user, role: null, previous };
+    });
+  },
+};
+
+export const memberList: Command = {
+  name: "member list",
+  summary: "List the members of an organization",
+  usage: "--org NAME --data DIRECTORY",
+  options: { org: ORG, ...DATA_OPTIONS },
+  takesConfig: false,
+  async run(args, io) {
+    const org = orgOption(args, "member list");
+    const directory = await dataDirectory(args, io);
+    const members = withData(directory, ({ store }) => store.organizations.members(requireOrganization(store, org).id));
+    if (args.switches.has("json")) {
+      const shown = members.map(({ name, display_name, email, role, created_at }) => ({ user: name, display_name: display_name || name, email, role, since: created_at }));
+      io.stdout(`${JSON.stringify({ organization: org, members: shown })}\n`);
+    } else {
+      io.stdout(members.map(({ name, display_name, role, created_at }) => `${name}  ${role} since ${shownTime(created_at)}: ${oneLine(display_name || name)}\n`).join(""));
+    }
+    return EXIT.done;
+  },
+};
+
+/** Does one change of a membership in a transaction, and tells what became of it. */
+async function changeMember(
+  args: Args,
+  io: Io,
+  command: string,
+  work: (store: Store, organization: OrganizationRow, user: UserRow, previous: Role | null) => Outcome,
+): Promise<number> {
+  const org = orgOption(args, command);
+  const directory = await dataDirectory(args, io);
+  const { made, accounts } = withData(directory, (data) => change(data, () => {
+    const { store } = data;
+    const organization = requireOrganization(store, org);
+    const user = requireUser(store, args.positionals[0] ?? "");
+    if (organization.kind === "personal") throw commandFailure(`${org} is the personal organization of its user, who stays its only member and admin`);
+    const outcome = work(store, organization, user, store.organizations.roleOf(organization.id, user.id));
+    return { made: outcome, accounts: outcome.outcome === "removed" ? accountsOf(store, organization, user) : [] };
+  }));
+  const { outcome, user, role, previous } = made;
+  if (args.switches.has("json")) {
+    io.stdout(`${JSON.stringify({ organization: org, user: user.name, outcome, role, previous_role: previous, service_accounts: accounts })}\n`);
+  } else {
+    io.stdout(`${outcome} ${org}/${user.name}: ${previous === role ? role : `${previous ?? "no member"} -> ${role ?? "no member"}`}\n`);
+    if (accounts.length > 0) io.stderr(`service accounts that ${user.name} created go on working: ${accounts.join(", ")}\n`);
+  }
+  return EXIT.done;
+}
+
+/** The names of the service accounts of an organization that a user created and that have keys which work. */
+export const accountsOf = (store: Store, organization: { id: number }, user: UserRow): string[] =>
+  store.serviceAccounts.list(organization.id)
+    .filter((account) => account.creating_user_id === user.public_id && store.apiKeys.listActive(account.id).length > 0)
+    .map(({ name }) => name);
+
+function refuseLastAdmin(store: Store, organization: OrganizationRow, user: UserRow, role: Role | null, args: Args): void {
+  if (args.switches.has("force") || keepsAdmin(store.organizations.members(organization.id), new Map([[user.name, role]]))) return;
+  throw commandFailure(`${user.name} is the last admin of ${organization.name}; make somebody else admin first, or give --force`);
+}
+
+const noMember = (user: UserRow, organization: OrganizationRow): Error => commandFailure(`${user.name} is no member of ${organization.name}`);
+
+function orgOption(args: Args, command: string): string {
+  const org = args.texts.get("org")?.[0];
+  refuseUsage(org ? [] : ["--org: give the name of an organization"], command);
+  return org ?? "";
+}
+
+function roleOption(args: Args, command: string): Role {
+  const text = args.texts.get("role")?.[0];
+  const role = ROLES.find((word) => word === text);
+  if (role) return role;
+  const problems = args.texts.has("org") ? [] : ["--org: give the name of an organization"];
+  refuseUsage([...problems, `--role: give ${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}`], command);
+  throw new Error("wrong usage was refused");
+}
