@@ -1,0 +1,56 @@
+// Accounts as operators and their pipelines live with them: people come and go on the command line while the executable serves,
+// and a service account's key is minted, rotated and revoked by the clients that exist.
+
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { clientOf, told } from "./client.ts";
+import { inDirectory, run, start } from "./executable.ts";
+
+const accounts = suite("executable, accounts");
+
+accounts("members and keys change beside the running server, and what ended stays ended after a restart", () =>
+  inDirectory(async (data) => {
+    const cli = async (...words: string[]): Promise<string> => {
+      const { code, stdout, stderr } = await run([...words, "--data", data]);
+      assert.is(code, 0, stderr);
+      return stdout.trim();
+    };
+    const admin = await cli("init", "--org", "acme", "--user", "ops");
+    const serve = () => start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    let server = await serve();
+
+    await cli("user", "create", "ann", "--email", "Ann@example.com");
+    await cli("member", "add", "ann@example.com", "--org", "acme", "--role", "member");
+    const ann = clientOf(server.url, await cli("key", "create", "--user", "ann", "--description", "laptop"), "terraform");
+    const made = await told(ann.json("POST", "/service-accounts/acme", { name: "ci", description: null, privilege: "member" }), 201);
+    assert.equal(await told(ann.json("GET", "/service-accounts/acme/ci"), 200), made);
+    const key = await told(ann.json("POST", "/service-accounts/acme/ci/api-keys", { description: "pipeline", expires_at: 4_102_444_800 }), 201);
+    const pipeline = clientOf(server.url, key.key);
+    await told(pipeline.json("GET", "/flows/acme"), 200);
+
+    const kosli = clientOf(server.url, admin);
+    const rotated = await told(kosli.json("POST", `/service-accounts/acme/ci/api-keys/${key.id}/rotate`, {}), 201);
+    assert.equal([rotated.key, rotated.expires_at], [rotated.api_key, 4_102_444_800]);
+    for (const secret of [key.key, rotated.key]) await told(clientOf(server.url, secret).json("GET", "/flows/acme"), 200);
+    const { body } = await kosli.json("DELETE", `/service-accounts/acme/ci/api-keys/${key.id}`, null);
+    assert.is(body, "revoked");
+    await told(pipeline.json("GET", "/flows/acme"), 401);
+
+    await cli("member", "remove", "ann", "--org", "acme");
+    await told(ann.json("GET", "/service-accounts/acme"), 403);
+    const { events, total_count } = await told(kosli.json("GET", "/membership-audit-log/acme?search=ann&sort_dir=asc"), 200);
+    assert.equal([total_count, events.map((event: Record<string, unknown>) => [event["event_type"], event["role"], event["changed_by"], event["source"]])], [2, [
+      ["added", "member", "operator", "script"], ["removed", null, "operator", "script"],
+    ]]);
+
+    assert.equal(await server.stop(), { code: 0, signal: null });
+    server = await serve();
+    const again = clientOf(server.url, rotated.key);
+    await told(again.json("GET", "/flows/acme"), 200);
+    await told(clientOf(server.url, key.key).json("GET", "/flows/acme"), 401);
+    assert.is(await told(clientOf(server.url, admin).json("DELETE", "/service-accounts/acme/ci", null), 200), "OK");
+    await told(again.json("GET", "/flows/acme"), 401);
+    await server.stop();
+  }));
+
+accounts.run();
