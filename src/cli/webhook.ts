@@ -12,6 +12,7 @@ import type { Data } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
+import { requireOrganization, shownTime } from "./who.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization that records what comes in" };
 const FLOW_OPTIONS: Readonly<Record<string, CommandOption>> = {
@@ -108,11 +109,7 @@ async function onOrganization(args: Args, io: Io, command: string, work: (data: 
   if (name === undefined) throw commandFailure(["--org: name the organization", `see assay help ${command}`], EXIT.usage);
   const directory = await dataDirectory(args, io);
   const tell = withData(directory, (data) =>
-    change(data, () => {
-      const organization = data.store.organizations.find(name);
-      if (!organization) throw commandFailure(`there is no organization ${JSON.stringify(name.slice(0, 100))}`);
-      return work(data, organization);
-    }),
+    change(data, () => work(data, requireOrganization(data.store, name))),
   );
   tell();
   return EXIT.done;
@@ -170,4 +167,4 @@ const shown = (hook: InboundWebhookRow) => ({
 });
 
 const lastCall = ({ last_received_at: at }: InboundWebhookRow): string =>
-  at === null ? "nothing came in yet" : `last call ${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
+  at === null ? "nothing came in yet" : `last call ${shownTime(at)}`;

@@ -6,6 +6,7 @@ import { newSecret } from "../../src/assay.ts";
 import type { WebhookKind } from "../../src/store/inbound-webhooks.ts";
 import { fresh, freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
+import { dial } from "../http/socket.ts";
 
 const test = suite("api/webhooks");
 let server: TestServer;
@@ -170,6 +171,29 @@ test("a body counts once: sent again, it changes nothing", async () => {
   const answers = await Promise.all(Array.from({ length: 50 }, (_, number) => send(hook, scan({ flow: "many", trail: "t" }, { taskId: `task-${number % 10}` }))));
   assert.equal(answers.map(({ status }) => status), answers.map(() => 200));
   assert.is((await read(at, `/attestations/${at.org}/many/trail/t/sonar`)).length, 10);
+});
+
+test("a secret that was replaced, or a webhook that was disabled, while the body arrives lets nothing in", async () => {
+  const { at, hook } = given("sonar");
+  const { id } = server.store.inboundWebhooks.inUse((server.store.organizations.find(at.org) as { id: number }).id, "sonar") as { id: number };
+  const text = JSON.stringify(scan());
+  const head = `POST /api/v2/webhooks/sonar/${hook.id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(text)}\r\n${HEADERS.sonar}: ${sign(hook, text)}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n\r\n`;
+  const before = rows();
+  const answerTo = async (change: () => void) => {
+    const wire = await dial(server.url);
+    await wire.send(head);
+    // Asked to go on: the door was found.
+    assert.is((await wire.answer()).status, 100);
+    change();
+    await wire.send(text);
+    const { status, body } = await wire.answer();
+    wire.vanish();
+    return [status, body];
+  };
+  assert.equal(await answerTo(() => server.store.inboundWebhooks.setSecret(id, "another")), [401, { message: "Authentication credentials are missing or invalid" }]);
+  server.store.inboundWebhooks.setSecret(id, hook.secret);
+  assert.equal(await answerTo(() => server.store.inboundWebhooks.disable(id)), [404, { message: "Webhook not found" }]);
+  assert.equal(rows(), before);
 });
 
 test("a webhook that was disabled, or whose account may no longer write, lets nothing in", async () => {
