@@ -50,6 +50,7 @@ function report({ id, type, summary, example }: ReportType) {
       context.note({ artifacts: artifacts.length });
       return prepareReport(context, params.env_name, type, artifacts);
     },
+    isStored: ({ done }) => done !== null,
     handle: (context, { params }, prepared) => recordReport(context, params.env_name, type, prepared),
   });
 }

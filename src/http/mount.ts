@@ -67,9 +67,9 @@ export type House<Context, M extends Membership = Membership> = {
   membership(caller: Caller, organization: string): M | null;
   /** The door that the path of a `signed` operation names; null when there is none. */
   door(kind: string, params: Readonly<Record<string, string>>): Door<M> | null;
-  /** Whether the key that was authenticated still is one: neither revoked nor removed. For inside a read or a write. */
+  /** Whether the key that was authenticated still is one, neither revoked nor removed: read anew, also inside a write. */
   isHeld(caller: Caller): boolean;
-  /** As `membership`, for inside a read or a write. */
+  /** As `membership`, read anew, also inside a write. */
   membershipNow(caller: Caller, organization: string): M | null;
   context(facts: RequestFacts<M>): Context;
   /** Runs a handler that only reads: everything it reads is of one moment. */
@@ -228,7 +228,9 @@ async function serve<Context, M extends Membership>(
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
   const { body, sent, unread, file, staged } = await readBody(house, operation, ctx);
-  if (door) enter(operation, ctx, facts, door, unread);
+  const confirmed = (): void => (door ? enter(operation, ctx, facts, knock(house, operation, ctx, facts), unread) : confirm(house, operation, facts, organization));
+  // The body may have taken its time. Other writes are asked in their transaction alone.
+  if (door || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
   const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent, unread };
   let published = false;
   try {
@@ -238,18 +240,11 @@ async function serve<Context, M extends Membership>(
       await house.evidence.publish([staged]);
       published = true;
     }
-    const confirmed = (): void => {
-      if (operation.signature) enter(operation, ctx, facts, knock(house, operation, ctx, facts), unread);
-      else confirm(house, operation, facts, organization);
-    };
     const reply: Reply =
       operation.method === "GET"
-        ? house.read(() => {
-            if (operation.prepare || hasBody(ctx.req)) confirmed();
-            return operation.handle(context, input, prepared);
-          })
+        ? house.read(() => operation.handle(context, input, prepared))
         : await house.write(() => {
-            confirmed();
+            if (!operation.isStored?.(prepared)) confirmed();
             const answer = operation.handle(context, input, prepared);
             if (operation.audit && !("unaudited" in answer)) house.audit(context);
             return answer;
@@ -315,7 +310,7 @@ function enter<Context, M extends Membership>(operation: AnyOperation<Context>, 
 }
 
 /**
- * Rights may end while a body arrives or evidence is stored: what they allowed at the door is asked again where it is done, in the
+ * Rights may end while a body arrives or evidence is stored: what they allowed at first is asked again where it is done, in the
  * same transaction. What a handler reads of the caller's role is of that moment too.
  */
 function confirm<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, facts: RequestFacts<M>, organization: string | null): void {

@@ -134,6 +134,8 @@ export type Operation<
   repeatable?: true;
   /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
+  /** Whether preparing stored the change already, as a thread does: then nothing is left to refuse. */
+  isStored?(prepared: Prepared): boolean;
   /** Synchronous. For every method but GET it runs inside the group-commit writer, in a savepoint of its own. */
   handle(context: Context, input: Input<P, Q, B>, prepared: Prepared): Reply;
 };

@@ -55,7 +55,7 @@ async function refused(answering: Promise<Answer>, status: number, body: unknown
 }
 /** Nothing is left behind by what `body` does, down to the rows of keys and jobs. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
-  const rows = () => ["SELECT public_id, expires_at, grace_period_expires_at, revoked_at, replaced_by FROM api_keys ORDER BY id", "SELECT * FROM jobs"].map((sql) => server.db.prepare(sql).all());
+  const rows = () => ["SELECT public_id, expires_at, grace_period_expires_at, revoked_at, replaced_by FROM api_keys ORDER BY id", "SELECT id, kind, payload_json, due_at FROM jobs"].map((sql) => server.db.prepare(sql).all());
   const before = [holdings(server), rows()];
   await body();
   assert.equal([holdings(server), rows()], before);

@@ -1,0 +1,108 @@
+/** Rights are asked again where something is done: what ended on the way to it ended. */
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import Type from "typebox";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Role } from "../../src/domain/access.ts";
+import { arrive, mountOperations } from "../../src/http/mount.ts";
+import type { Caller, House, Membership, RequestFacts } from "../../src/http/mount.ts";
+import { json, operationFor } from "../../src/http/operation.ts";
+import { Closed } from "../../src/http/schema.ts";
+
+const test = suite("http/confirm");
+
+type Context = RequestFacts<Membership>;
+const declare = operationFor<Context>();
+const OrgPath = Closed({ org: Type.String() });
+const UNAUTHENTICATED = { message: "Authentication credentials are missing or invalid" };
+const DENIED = { message: "You don't have permission to access this resource" };
+const CALLER: Caller = { kind: "user", id: 1, publicId: "p", name: "n", shownName: "n", keyPublicId: "k" };
+
+let held = true;
+let role: Role | null = "admin";
+/** Runs where evidence would be stored, between the body and the write. */
+let meanwhile = (): void => undefined;
+let done: string[] = [];
+const common = { method: "POST", tag: "t", summary: "Do it", permission: "org:settings", audit: "thing.done", params: OrgPath, query: Closed({}), example: {} } as const;
+const shape = Type.Object({ role: Type.String() });
+const handle = (context: Context) => {
+  done.push("handled");
+  return { status: 200, body: { role: String(context.membership?.role) } } as const;
+};
+const operations = [
+  declare({ ...common, id: "do_it", path: "/things/{org}", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } }, prepare: async () => meanwhile(), handle }),
+  declare({
+    ...common, id: "store_it", path: "/things/{org}/stored", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } },
+    prepare: async () => (meanwhile(), done.push("stored"), true), isStored: (prepared) => prepared, handle,
+  }),
+];
+const membership = (): Membership => ({ organizationId: 1, role, isPublic: false });
+const house: House<Context> = {
+  operations,
+  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
+  authenticate: () => CALLER,
+  membership,
+  isHeld: () => held,
+  membershipNow: membership,
+  door: () => null,
+  context: (facts) => facts,
+  write: async (work) => work(),
+  audit: () => void done.push("audited"),
+  settle: async () => undefined,
+  read: (work) => work(),
+  answers: { state: 1, get: () => undefined, keep: () => undefined },
+  evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  newId: () => "id",
+  logRequest: () => undefined,
+  checkResponses: true,
+};
+
+let server: Server;
+let url = "";
+test.before(async () => {
+  const app = new Koa();
+  app.use(arrive(house));
+  app.use(mountOperations(house));
+  server = createServer(app.callback());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v2`;
+});
+test.after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+test.before.each(() => {
+  [held, role, done] = [true, "admin", []];
+  meanwhile = () => undefined;
+});
+
+async function send(path: string): Promise<[number, unknown]> {
+  const response = await fetch(url + path, { method: "POST", headers: { Authorization: "Bearer key", "Content-Type": "application/json" }, body: "{}" });
+  return [response.status, await response.json()];
+}
+
+test("rights that hold carry the write through", async () => {
+  assert.equal([await send("/things/acme"), done], [[200, { role: "admin" }], ["handled", "audited"]]);
+});
+
+test("a key that is gone, or a role that no longer suffices, stops the write", async () => {
+  for (const [change, status, body] of [
+    [() => (held = false), 401, UNAUTHENTICATED], [() => (role = "member"), 403, DENIED], [() => (role = null), 403, DENIED],
+  ] as const) {
+    [held, role] = [true, "admin"];
+    meanwhile = () => void change();
+    assert.equal([await send("/things/acme"), done], [[status, body], []]);
+  }
+});
+
+test("what a thread stored on the way is answered as stored, and is not begun without rights", async () => {
+  meanwhile = () => void (held = false);
+  assert.equal([await send("/things/acme/stored"), done], [[200, { role: "admin" }], ["stored", "handled", "audited"]]);
+  done = [];
+  assert.equal([await send("/things/acme/stored"), done], [[401, UNAUTHENTICATED], []]);
+});
+
+test.run();
