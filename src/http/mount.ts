@@ -8,7 +8,7 @@ import Router from "@koa/router";
 import type Koa from "koa";
 import type { TObject, TSchema } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
-import type { Feature, Role } from "../domain/access.ts";
+import type { Feature, OrgPermission, Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
 import { hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
@@ -278,11 +278,15 @@ function authorize<Context, M extends Membership>(
   if (!caller) throw unauthenticated();
   facts.caller = caller;
   if (!isOrgPermission(operation.permission)) return facts;
-  const membership = organization === null ? null : house.membership(caller, organization);
-  if (!membership || !allows(operation.permission, membership.role, membership.isPublic)) throw forbidden();
-  if (operation.feature && !membership.features.includes(operation.feature)) throw forbidden();
-  facts.membership = membership;
+  facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membership(caller, organization));
   return facts;
+}
+
+/** The membership, when it allows the operation. @throws AppError 403. */
+function admitted<Context, M extends Membership>(operation: AnyOperation<Context>, permission: OrgPermission, membership: M | null): M {
+  if (!membership || !allows(permission, membership.role, membership.isPublic)) throw forbidden();
+  if (operation.feature && !membership.features.includes(operation.feature)) throw forbidden();
+  return membership;
 }
 
 /** The door that the path names. Its id is half of a secret, and so the log and the audit entry get the route in its place. */
@@ -318,9 +322,7 @@ function confirm<Context, M extends Membership>(house: House<Context, M>, operat
   if (caller === null) return;
   if (!house.isHeld(caller)) throw unauthenticated();
   if (!isOrgPermission(operation.permission)) return;
-  const membership = organization === null ? null : house.membershipNow(caller, organization);
-  if (!membership || !allows(operation.permission, membership.role, membership.isPublic)) throw forbidden();
-  facts.membership = membership;
+  facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membershipNow(caller, organization));
 }
 
 /** Path or query values, as text at first, checked and turned into what the shape says. */

@@ -6,7 +6,7 @@ import Koa from "koa";
 import Type from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Role } from "../../src/domain/access.ts";
+import type { Feature, Role } from "../../src/domain/access.ts";
 import { arrive, mountOperations } from "../../src/http/mount.ts";
 import type { Caller, House, Membership, RequestFacts } from "../../src/http/mount.ts";
 import { json, operationFor } from "../../src/http/operation.ts";
@@ -23,10 +23,11 @@ const CALLER: Caller = { kind: "user", id: 1, publicId: "p", name: "n", shownNam
 
 let held = true;
 let role: Role | null = "admin";
+let features: Feature[] = [];
 /** Runs where evidence would be stored, between the body and the write. */
 let meanwhile = (): void => undefined;
 let done: string[] = [];
-const common = { method: "POST", tag: "t", summary: "Do it", permission: "org:settings", audit: "thing.done", params: OrgPath, query: Closed({}), example: {} } as const;
+const common = { method: "POST", tag: "t", summary: "Do it", permission: "org:settings", feature: "controls", audit: "thing.done", params: OrgPath, query: Closed({}), example: {} } as const;
 const shape = Type.Object({ role: Type.String() });
 const handle = (context: Context) => {
   done.push("handled");
@@ -39,7 +40,7 @@ const operations = [
     prepare: async () => (meanwhile(), done.push("stored"), true), isStored: (prepared) => prepared, handle,
   }),
 ];
-const membership = (): Membership => ({ organizationId: 1, role, isPublic: false });
+const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
 const house: House<Context> = {
   operations,
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
@@ -75,7 +76,7 @@ test.after(() => {
   server.close();
 });
 test.before.each(() => {
-  [held, role, done] = [true, "admin", []];
+  [held, role, features, done] = [true, "admin", ["controls"], []];
   meanwhile = () => undefined;
 });
 
@@ -88,9 +89,9 @@ test("rights that hold carry the write through", async () => {
   assert.equal([await send("/things/acme"), done], [[200, { role: "admin" }], ["handled", "audited"]]);
 });
 
-test("a key that is gone, or a role that no longer suffices, stops the write", async () => {
+test("a key that is gone, a role that no longer suffices, or a feature that was switched off stops the write", async () => {
   for (const [change, status, body] of [
-    [() => (held = false), 401, UNAUTHENTICATED], [() => (role = "member"), 403, DENIED], [() => (role = null), 403, DENIED],
+    [() => (held = false), 401, UNAUTHENTICATED], [() => (role = "member"), 403, DENIED], [() => (role = null), 403, DENIED], [() => (features = []), 403, DENIED],
   ] as const) {
     [held, role] = [true, "admin"];
     meanwhile = () => void change();
