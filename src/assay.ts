@@ -45,6 +45,7 @@ import { createUnchanged } from "./store/unchanged.ts";
 import type { Unchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
+import type { CustomTypePool, CustomTypes } from "./workers/custom-types.ts";
 import { createPool } from "./workers/pool.ts";
 import type { RecordingWorkerData } from "./workers/recording-worker.ts";
 
@@ -93,6 +94,7 @@ export type Parts = {
   runner: Runner;
   sources: Sources;
   evidence: EvidenceStage & EvidenceReader;
+  customTypes: CustomTypes;
   limits: BodyLimits;
   baseUrl: string;
   logger: Logger;
@@ -113,7 +115,7 @@ export function createApp(parts: Parts): Koa {
     ...whoIsWho(store, unchanged),
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
-    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret }),
+    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret }),
     read: reading(parts.db),
     write: (work) => writer.run(work),
     audit: (context) => store.audit.append(context.auditEntry()),
@@ -344,6 +346,22 @@ export const createRecordingPool = (directory: string): RecordingPool =>
     // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
     start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData, resourceLimits: { maxYoungGenerationSizeMb: 4 } }),
   });
+
+/**
+ * The threads that compile and run what users wrote for their attestation types, started when they are first needed. Two: one
+ * that somebody's endless rule holds for seconds leaves one for everybody else, and more would take the cores from the server.
+ */
+export const createCustomTypePool = (): CustomTypePool =>
+  createPool({
+    name: "attestation types",
+    size: 2,
+    queueLimit: 256,
+    laneLimit: 64,
+    start: () => startWorker("custom-type-worker", { resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb: JQ_STACK_MB } }),
+  });
+
+/** Deep recursion ends on this stack, with an error, before it fills the one of a megabyte that jq has inside its own memory. */
+const JQ_STACK_MB = 1;
 
 /** From its file in a checkout, and from the bundle in an executable. */
 function startWorker(name: string, options: WorkerOptions): Worker {

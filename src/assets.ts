@@ -40,6 +40,8 @@ const SOURCES: readonly Source[] = [
     from: "node_modules/swagger-ui-dist",
     accept: /^(swagger-ui\.css|swagger-ui-bundle\.js|LICENSE|NOTICE)$/,
   },
+  // Its code is bundled with the thread that runs it (workers/jq.ts), the WebAssembly inside.
+  { key: "jq-wasm/LICENSE", from: "node_modules/jq-wasm/LICENSE", accept: null },
   { key: ADDON_ASSET, from: `node_modules/better-sqlite3/prebuilds/${process.platform}-${process.arch}.node`, accept: null },
 ];
 

@@ -4,6 +4,7 @@ import * as allowlists from "./allowlists.ts";
 import * as apiKeys from "./api-keys.ts";
 import * as artifacts from "./artifacts.ts";
 import * as asserts from "./asserts.ts";
+import * as customAttestations from "./attestations/custom.ts";
 import * as genericAttestations from "./attestations/generic.ts";
 import * as jiraAttestations from "./attestations/jira.ts";
 import * as junitAttestations from "./attestations/junit.ts";
@@ -17,6 +18,7 @@ import * as controlCoverage from "./control-coverage.ts";
 import * as controlDecisions from "./control-decisions.ts";
 import * as controlVersions from "./control-versions.ts";
 import * as controls from "./controls.ts";
+import * as customAttestationTypes from "./custom-attestation-types.ts";
 import * as deployments from "./deployments.ts";
 import * as envDiff from "./env-diff.ts";
 import * as environmentAuditlog from "./environment-auditlog.ts";
@@ -42,9 +44,9 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  allowlists, apiKeys, artifacts, asserts, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
+  allowlists, apiKeys, artifacts, asserts, customAttestations, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
   attestationReads, snykAttestations, sonarAttestations, systemAttestations, controlCoverage, controlDecisions, controlVersions, controls,
-  deployments, envDiff, environmentAuditlog, environmentEvents, environmentPolicies, environments, flows, membershipAuditLog, meta,
+  customAttestationTypes, deployments, envDiff, environmentAuditlog, environmentEvents, environmentPolicies, environments, flows, membershipAuditLog, meta,
   organizations, policies, removed, reports, schemas, serviceAccounts, snapshots, tags, trails, users, webhooks,
 ];
 

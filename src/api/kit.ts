@@ -9,6 +9,7 @@ import type { PhysicalType } from "../store/environments.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/recording.ts";
+import type { CustomTypes } from "../workers/custom-types.ts";
 import type { Urls } from "./urls.ts";
 import type { EvidenceReader } from "./evidence.ts";
 
@@ -18,6 +19,8 @@ export type Context = {
   readonly store: Store;
   readonly urls: Urls;
   readonly evidence: EvidenceReader;
+  /** Compiles and runs what users wrote for their attestation types. */
+  readonly customTypes: CustomTypes;
   /** Epoch seconds. */
   now(): number;
   /** The OpenAPI document of this server. */
@@ -72,7 +75,7 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** Makes the contexts of a running server. */
-export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "now" | "newSecret" | "openApi" | "recorder" | "jobs">) {
+export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "customTypes" | "now" | "newSecret" | "openApi" | "recorder" | "jobs">) {
   return (facts: RequestFacts<OrgMembership>): Context => {
     const noted: Record<string, unknown> = {};
     return {

@@ -34,6 +34,8 @@ export type AttestationRow = {
   original_id: number | null;
   control: string | null;
   control_version: number | null;
+  /** Of a custom type: the number of the version that judged it. */
+  type_version: number | null;
   evidence_digest: string | null;
   evidence_size: number | null;
   evidence_filename: string | null;
@@ -53,8 +55,8 @@ export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
 const FIELDS = [
   "organization_id", "flow_id", "trail_id", "scope", "name", "type", "is_compliant", "artifact_fingerprint", "target_artifacts_json",
   "git_commit", "git_commit_info_json", "repo_info_json", "origin_url", "description", "annotations_json", "external_urls_json",
-  "user_data_json", "payload_json", "reasons_json", "overridden_type", "original_id", "control", "control_version", "evidence_digest",
-  "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
+  "user_data_json", "payload_json", "reasons_json", "overridden_type", "original_id", "control", "control_version", "type_version",
+  "evidence_digest", "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
 ] as const satisfies readonly (keyof NewAttestation)[];
 const COLUMNS = ["id", "public_id", ...FIELDS];
 /** The start of every query that answers show; `a` is the attestation. */

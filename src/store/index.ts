@@ -8,6 +8,7 @@ import { auditStore } from "./audit.ts";
 import { controlCoverageStore } from "./control-coverage.ts";
 import { controlDecisionStore } from "./control-decisions.ts";
 import { controlStore } from "./controls.ts";
+import { customAttestationTypeStore } from "./custom-attestation-types.ts";
 import type { Db, Sources } from "./database.ts";
 import { deliveryStore } from "./deliveries.ts";
 import { deploymentStore } from "./deployments.ts";
@@ -66,6 +67,7 @@ export function openStore(db: Db, sources: Sources) {
     staleness,
     subjects: subjectStore({ artifacts, attestations, flows }),
     audit: auditStore(db, sources),
+    customAttestationTypes: customAttestationTypeStore(db, sources),
     policies,
     controls: controlStore(db, sources),
     controlCoverage: controlCoverageStore(db),

@@ -3,13 +3,20 @@
 //
 // Invariants: every promise of `run` settles, at the latest at its deadline; at most `size` threads exist, a dying one
 // included; a thread that died or was stopped is replaced when there is work for it, so a broken entry file costs one
-// start per task and never a loop of restarts.
+// start per task and never a loop of restarts; the tasks of one lane never keep those of another from their turn.
 import type { Transferable, Worker } from "node:worker_threads";
-import type { TaskOrder, TaskReply } from "./task.ts";
+import type { TaskNews, TaskOrder, TaskReply } from "./task.ts";
 
 export type TaskOptions = {
   /** Milliseconds from the call of `run`, waiting in the queue included; below 2^31, where timers end. */
   deadline: number;
+  /**
+   * Milliseconds that the task may take from the moment its thread begins with it; `deadline` then bounds only the time until
+   * that moment. For tasks whose end is a verdict, which must not depend on how busy the machine is or how long a thread starts.
+   */
+  allowance?: number;
+  /** Whose task it is. One lane gets all threads but one at most, and lanes with waiting tasks take turns. */
+  lane?: string;
   /** Rejects the call with the signal's reason. A running task is not stopped before its deadline, only ignored. */
   signal?: AbortSignal;
   /** Buffers of the input that move to the thread instead of being copied. */
@@ -37,7 +44,10 @@ export class QueueFullError extends Error {
   }
 }
 
-/** The deadline passed. `started` tells a task that takes too long from one whose turn did not come. */
+/**
+ * The deadline passed. `started` tells a task that takes too long from one whose turn did not come; one with an allowance
+ * counts as started only when its thread said that it begins.
+ */
 export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
   /** Milliseconds. */
@@ -54,6 +64,13 @@ export class DeadlineError extends Error {
 /** The thread of the task ended by itself: out of memory, process.exit, an exception outside the task, a failed start. */
 export class WorkerDiedError extends Error {
   override readonly name = "WorkerDiedError";
+  /** Whether the thread had begun with the task: if not, its end is none of the task's doing. */
+  readonly began: boolean;
+
+  constructor(message: string, began: boolean, options: ErrorOptions) {
+    super(message, options);
+    this.began = began;
+  }
 }
 
 /** The pool was closed before the task was given to it. */
@@ -81,6 +98,10 @@ type Task<Input, Output> = {
   readonly reject: (error: unknown) => void;
   /** Releases timer and signal. */
   readonly release: () => void;
+  readonly lane: string | null;
+  readonly allowance: number | null;
+  timer: NodeJS.Timeout;
+  began: boolean;
   settled: boolean;
 };
 
@@ -94,16 +115,20 @@ type Thread<Input, Output> = {
 
 /**
  * `name` goes into error texts; at most `size` threads, started by `start` when they are first needed, and `queueLimit`
- * tasks waiting for one. The thread's entry file calls `serveTasks` of task.ts.
+ * tasks waiting for one, `laneLimit` of them of one lane. The thread's entry file calls `serveTasks` of task.ts.
  */
-export function createPool<Input, Output>({ name, size, queueLimit, start }: {
+export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = queueLimit, start }: {
   name: string;
   size: number;
   queueLimit: number;
+  laneLimit?: number;
   start: () => Worker;
 }): Pool<Input, Output> {
   const queue: Task<Input, Output>[] = [];
   const threads = new Set<Thread<Input, Output>>();
+  /** Lane -> when a task of it was last begun, as a number that grows. Only lanes with tasks are here. */
+  const turns = new Map<string, number>();
+  let turn = 0;
   let closing: Promise<void> | null = null;
   let drained: () => void = () => {};
 
@@ -116,14 +141,29 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
 
   /** Gives waiting tasks to idle threads, then to new ones while there is room. */
   function dispatch(): void {
-    while (queue.length > 0) {
+    while (next() !== null) {
       const thread = idleThread();
-      if (thread === null) break;
-      const task = queue.shift();
-      if (task !== undefined) assign(thread, task);
+      // Starting a thread may have failed the task that was next.
+      const task = thread === null ? null : next();
+      if (thread === null || task === null) break;
+      leaveQueue(task);
+      assign(thread, task);
     }
+    for (const lane of turns.keys()) if (runningOf(lane) === 0 && waitingOf(lane) === 0) turns.delete(lane);
     if (queue.length === 0 && [...threads].every((thread) => thread.task === null)) drained();
   }
+
+  /** The task whose lane waits longest for its turn, of the lanes that may have a thread more; of one lane, the oldest. */
+  function next(): Task<Input, Output> | null {
+    let first: Task<Input, Output> | null = null;
+    for (const task of queue) if (hasRoom(task.lane) && (first === null || turnOf(task.lane) < turnOf(first.lane))) first = task;
+    return first;
+  }
+
+  const turnOf = (lane: string | null): number => (lane === null ? 0 : (turns.get(lane) ?? 0));
+  const runningOf = (lane: string): number => [...threads].filter(({ task }) => task?.lane === lane).length;
+  const waitingOf = (lane: string): number => queue.filter((task) => task.lane === lane).length;
+  const hasRoom = (lane: string | null): boolean => lane === null || runningOf(lane) < Math.max(1, size - 1);
 
   function idleThread(): Thread<Input, Output> | null {
     for (const thread of threads) if (thread.task === null && !thread.leaving) return thread;
@@ -137,13 +177,13 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
     } catch (cause) {
       const task = queue.shift();
       if (task !== undefined) {
-        settle(task, () => task.reject(new WorkerDiedError(`${name}: a thread could not be started`, { cause })));
+        settle(task, () => task.reject(new WorkerDiedError(`${name}: a thread could not be started`, false, { cause })));
       }
       return queue.length > 0 ? startThread() : null;
     }
     const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null };
     threads.add(thread);
-    worker.on("message", (reply: TaskReply) => finish(thread, reply));
+    worker.on("message", (news: TaskNews) => ("began" in news ? begin(thread) : finish(thread, news)));
     worker.on("messageerror", (error) => stop(thread, error));
     worker.on("error", (error) => {
       thread.leaving = true;
@@ -154,7 +194,7 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
       const { task, cause } = thread;
       thread.task = null;
       if (task !== null) {
-        settle(task, () => task.reject(new WorkerDiedError(`${name}: the thread ended with code ${code}`, { cause })));
+        settle(task, () => task.reject(new WorkerDiedError(`${name}: the thread ended with code ${code}`, task.began, { cause })));
       }
       dispatch();
     });
@@ -165,9 +205,19 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
     try {
       thread.worker.postMessage({ input: task.input } satisfies TaskOrder, task.transfer);
       thread.task = task;
+      if (task.lane !== null) turns.set(task.lane, (turn += 1));
     } catch (error) {
       settle(task, () => task.reject(error));
     }
+  }
+
+  function begin({ task }: Thread<Input, Output>): void {
+    if (task === null || task.settled) return;
+    task.began = true;
+    const { allowance } = task;
+    if (allowance === null) return;
+    clearTimeout(task.timer);
+    task.timer = setTimeout(() => expire(task, allowance), allowance);
   }
 
   function finish(thread: Thread<Input, Output>, reply: TaskReply): void {
@@ -192,7 +242,8 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
   function expire(task: Task<Input, Output>, deadline: number): void {
     const thread = [...threads].find((one) => one.task === task);
     leaveQueue(task);
-    settle(task, () => task.reject(new DeadlineError(name, deadline, thread !== undefined)));
+    const started = task.allowance === null ? thread !== undefined : task.began;
+    settle(task, () => task.reject(new DeadlineError(name, deadline, started)));
     if (thread !== undefined) stop(thread, null);
     else dispatch();
   }
@@ -211,10 +262,13 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
   }
 
   return {
-    async run(input, { deadline, signal, transfer = [] }) {
+    async run(input, { deadline, allowance = null, lane = null, signal, transfer = [] }) {
       if (closing !== null) throw new PoolClosedError(`${name}: closed`);
       signal?.throwIfAborted();
-      if (queue.length >= queueLimit && idleCount() === 0) throw new QueueFullError(name, queueLimit);
+      if (idleCount() === 0 || !hasRoom(lane)) {
+        if (queue.length >= queueLimit) throw new QueueFullError(name, queueLimit);
+        if (lane !== null && waitingOf(lane) >= laneLimit) throw new QueueFullError(name, laneLimit);
+      }
       return new Promise<Output>((resolve, reject) => {
         // The timer outlives an abort while the task runs: it is what frees the thread then.
         const timer = setTimeout(() => expire(task, deadline), deadline);
@@ -225,10 +279,10 @@ export function createPool<Input, Output>({ name, size, queueLimit, start }: {
           dispatch();
         };
         const release = () => {
-          clearTimeout(timer);
+          clearTimeout(task.timer);
           signal?.removeEventListener("abort", onAbort);
         };
-        const task: Task<Input, Output> = { input, transfer, resolve, reject, release, settled: false };
+        const task: Task<Input, Output> = { input, transfer, resolve, reject, release, lane, allowance, timer, began: false, settled: false };
         signal?.addEventListener("abort", onAbort, { once: true });
         queue.push(task);
         dispatch();

@@ -8,6 +8,9 @@ export type TaskOrder = { input: unknown };
 /** What it gets back: the output, or class name, message and `code` of what the task threw. */
 export type TaskReply = { ok: true; output: unknown } | { ok: false; name: string; message: string; code: string | null };
 
+/** What a thread says of its task: that it begins with it, then the reply. */
+export type TaskNews = { began: true } | TaskReply;
+
 /**
  * Answers the tasks of a pool with `handle`, called in the entry file of a worker thread. `handle` may be asynchronous;
  * what it throws becomes a TaskError at the caller. Buffers pushed on `transfer` move out instead of being copied.
@@ -19,6 +22,7 @@ export function serveTasks<Input, Output>(
   const port = parentPort;
   if (port === null) throw new Error("tasks are served in a worker thread only");
   port.on("message", async ({ input }: TaskOrder) => {
+    port.postMessage({ began: true } satisfies TaskNews);
     try {
       const transfer: Transferable[] = [];
       const output = await handle(input as Input, transfer);

@@ -277,7 +277,7 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
       assert.equal(await outcome(trouble), unwritten, trouble.message);
     // The thread may have gone between its commit and its answer.
     const unknown = ["unavailable", "It is not known whether the report was stored. Please send it again", true];
-    for (const trouble of [new WorkerDiedError("recording: the thread ended with code 1"), new DeadlineError("recording", 1, true)])
+    for (const trouble of [new WorkerDiedError("recording: the thread ended with code 1", true, {}), new DeadlineError("recording", 1, true)])
       assert.equal(await outcome(trouble), unknown, trouble.message);
     const mistake = new TaskError("UNIQUE constraint failed", "SqliteError", "SQLITE_CONSTRAINT_PRIMARYKEY");
     assert.is(await outcome(mistake), mistake);

@@ -33,6 +33,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   "@koa/multer": ["http"],
   "better-sqlite3": ["store", "workers"],
   ajv: ["http", "workers"],
+  "jq-wasm": ["workers"],
   pino: ["log.ts"],
 };
 

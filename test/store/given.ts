@@ -56,7 +56,7 @@ export function opened() {
       organization_id: organizationId, flow_id: flowId, trail_id: trailId, scope: "trail", name, type: "generic", is_compliant: 1,
       artifact_fingerprint: null, target_artifacts_json: null, git_commit: null, git_commit_info_json: null, repo_info_json: null, origin_url: null,
       description: null, annotations_json: "{}", external_urls_json: null, user_data_json: null, payload_json: "{}", reasons_json: "[]",
-      overridden_type: null, original_id: null, control: null, control_version: null, evidence_digest: null, evidence_size: null,
+      overridden_type: null, original_id: null, control: null, control_version: null, type_version: null, evidence_digest: null, evidence_size: null,
       evidence_filename: null, evidence_content_type: null, reported_by: "ada", created_at: clock.at, ...fields,
     });
 

@@ -73,7 +73,7 @@ type Kind<P extends Record<string, TSchema>, Prepared> = {
   /** The stored label, where that is not the segment. */
   label?(payload: Static<TObject<P>>): string;
   /** What has columns of its own in the record. */
-  columns?(context: Context, payload: Static<TObject<P>>, prepared: Prepared): Partial<Pick<NewAttestation, "control" | "control_version">>;
+  columns?(context: Context, payload: Static<TObject<P>>, prepared: Prepared): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;
   /** Of an override: the client's word for the type of what it overrides. */
   originalType?(payload: Static<TObject<P>>): string;
   example: Record<string, unknown>;
@@ -240,6 +240,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     original_id: original,
     control: overridden === null ? null : (previous?.control ?? null),
     control_version: overridden === null ? null : (previous?.control_version ?? null),
+    type_version: null,
     evidence_digest: file?.digest ?? null,
     evidence_size: file?.size ?? null,
     evidence_filename: file?.filename ?? null,

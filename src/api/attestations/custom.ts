@@ -1,0 +1,64 @@
+import { Type } from "typebox";
+import { judgeCustom } from "../../domain/attestation/custom.ts";
+import { customLabel } from "../../domain/attestation/kinds.ts";
+import { invalid } from "../../errors.ts";
+import { findUnstorable } from "../../http/validate.ts";
+import type { CustomVerdict } from "../../workers/custom-types.ts";
+import { definitionOf } from "../custom-attestation-types.ts";
+import { NAME_LENGTH } from "../shapes.ts";
+import { attestation } from "./report.ts";
+
+/** Data as it is judged and stored, and what the version in force says of it. */
+type Judged = { data: unknown; version: number; verdict: Exclude<CustomVerdict, { mismatch: string }> };
+
+/**
+ * A text that holds the JSON of an object or array stands for that; any other value for itself (operations.md, Attestation).
+ * @throws AppError invalid for JSON in a text that cannot be stored.
+ */
+function dataOf(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  let held: unknown;
+  try {
+    held = JSON.parse(value);
+  } catch {
+    return value;
+  }
+  if (typeof held !== "object" || held === null) return value;
+  const problem = findUnstorable(held);
+  if (problem) throw invalid({ [["attestation_data", ...(problem[0] === "" ? [] : [problem[0]])].join(".")]: problem[1] });
+  return held;
+}
+
+export const postCustom = attestation({
+  segment: "custom",
+  input: "CustomAttestationPostInput",
+  form: "CustomAttestationForm",
+  summary: "Report data of a type that the organization defined",
+  description:
+    "The latest version of the type judges: the data must fit its schema, and is compliant when every jq rule gives exactly one output, the value true. " +
+    "The record keeps the number of the version, what came of each rule, and the summary.",
+  payload: {
+    type_name: Type.String({ maxLength: NAME_LENGTH, description: "Name of the type, which must exist and not be archived" }),
+    attestation_data: Type.Unknown({ description: "Any JSON value. A text that holds the JSON of an object or array counts as that object or array" }),
+  },
+  label: ({ type_name }) => customLabel(type_name),
+  async prepare({ store, organization, customTypes, now }, { type_name, attestation_data }): Promise<Judged> {
+    const type = store.customAttestationTypes.require(organization, type_name);
+    if (type.archived_at !== null) throw invalid({ type_name: `Custom attestation type '${type_name}' has been archived for org '${organization.name}'` });
+    const data = dataOf(attestation_data);
+    const latest = store.customAttestationTypes.latest(type.id);
+    const verdict = await customTypes.judge(`type ${type.id}`, definitionOf(latest), data, now());
+    if ("mismatch" in verdict) throw invalid({ attestation_data: verdict.mismatch });
+    return { data, version: latest.version, verdict };
+  },
+  judge: (_payload, { verdict }) => judgeCustom(verdict.outcomes),
+  facts: ({ type_name }, { data, version, verdict }) => ({
+    type_name,
+    type_version: version,
+    attestation_data: data,
+    rules: verdict.outcomes.map(({ rule, reason }) => ({ rule, is_compliant: reason === null, reason })),
+    summary: verdict.summary,
+  }),
+  columns: (_context, _payload, { version }) => ({ type_version: version }),
+  example: { type_name: "coverage", attestation_data: { percent: 91.5 } },
+});
