@@ -26,14 +26,13 @@ export type SchemaCheck = { check: (data: unknown) => string | null } | { proble
 
 /** Reads a schema, which is an object, and compiles it. Never throws for what a schema says. */
 export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck {
-  const parts = countParts(schema);
-  if (parts > MAX_PARTS) return { problem: `the schema has more than ${MAX_PARTS} parts` };
+  if (countParts(schema) > MAX_PARTS) return { problem: `the schema has more than ${MAX_PARTS} parts` };
   const { $schema: dialect = `https://${DEFAULT_DIALECT}`, ...rest } = schema;
   const named = typeof dialect === "string" ? /^https?:\/\/(.*?)#?$/.exec(dialect)?.[1] : undefined;
   const Engine = named === undefined ? undefined : DIALECTS[named];
   if (Engine === undefined) return { problem: line(`$schema: the dialect ${show(dialect)} is not served. Use ${CHOICE}`) };
-  if (hasAsync(schema)) return { problem: "$async is no keyword of JSON Schema" };
   try {
+    if (hasAsync(schema)) return { problem: "$async is no keyword of JSON Schema" };
     // Names of properties are compared with what the data itself holds: every JavaScript object inherits a `toString`.
     const engine = new Engine({ strict: false, ownProperties: true, logger: false, verbose: true });
     addFormats.default(engine, { mode: "full" });

@@ -11,12 +11,13 @@ import { rejection } from "../vault/given.ts";
 const AMPLE = 60_000;
 const ENTRY = new URL("pool-worker.ts", import.meta.url);
 
-function givenPool({ size = 1, queueLimit = 10, start = () => new Worker(ENTRY) } = {}) {
+function givenPool({ size = 1, queueLimit = 10, laneLimit = 10, start = () => new Worker(ENTRY) } = {}) {
   const started: Worker[] = [];
   const pool = createPool<Input, unknown>({
     name: "test pool",
     size,
     queueLimit,
+    laneLimit,
     start() {
       const worker = start();
       started.push(worker);
@@ -28,7 +29,7 @@ function givenPool({ size = 1, queueLimit = 10, start = () => new Worker(ENTRY) 
     started,
     echo: (value: unknown) => pool.run({ kind: "echo", value }, { deadline: AMPLE }),
     /** A task that has begun and ends when it is released. */
-    async hold(value: unknown, options: { deadline?: number; signal?: AbortSignal } = {}) {
+    async hold(value: unknown, options: { deadline?: number; signal?: AbortSignal; lane?: string } = {}) {
       const flags = new Int32Array(new SharedArrayBuffer(8));
       const result = pool.run({ kind: "hold", value, flags }, { deadline: AMPLE, ...options });
       let ended = false;
@@ -239,6 +240,84 @@ test("a thread that cannot be started fails one task per attempt", async () => {
   assert.is((second.cause as Error).message, "broken entry");
   assert.is(await echo(3), 3);
   await pool.close();
+});
+
+test("an allowance counts from the moment that a thread begins: waiting for one and starting one cost nothing of it", async () => {
+  const { pool, hold, started } = givenPool();
+  const first = await hold("first");
+  const waiting = pool.run({ kind: "echo", value: "waited" }, { deadline: AMPLE, allowance: 300 });
+  const stuck = rejection(pool.run({ kind: "loop" }, { deadline: AMPLE, allowance: 20 }));
+  const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadline: AMPLE, allowance: AMPLE });
+  // The first task is held for longer than the allowance of the second.
+  const clock = givenPool();
+  await rejection(clock.pool.run({ kind: "loop" }, { deadline: 400 }));
+  await clock.pool.close();
+  first.release();
+  assert.is(await waiting, "waited");
+  const error = await stuck;
+  assert.instance(error, DeadlineError);
+  assert.equal([error.message, (error as DeadlineError).started], ["test pool: not finished after 20 ms", true]);
+  assert.is(await afterwards, "new thread");
+  assert.is(started.length, 2);
+  await pool.close();
+});
+
+test("a task with an allowance whose turn does not come before its deadline did not start", async () => {
+  const { pool, hold } = givenPool();
+  const running = await hold("running");
+  const error = await rejection(pool.run({ kind: "echo" }, { deadline: 5, allowance: AMPLE }));
+  assert.instance(error, DeadlineError);
+  assert.is((error as DeadlineError).started, false);
+  running.release();
+  await running.result;
+  await pool.close();
+});
+
+test("a lane never has all threads, and lanes take turns", async () => {
+  const { pool, hold, started } = givenPool({ size: 2 });
+  const order: unknown[] = [];
+  const run = (lane: string, value: string) => pool.run({ kind: "echo", value }, { deadline: AMPLE, lane }).then((result) => order.push(result));
+  const held = await hold("a held", { lane: "a" });
+  const waiting = ["a1", "a2", "a3"].map((value) => run("a", value));
+  await run("b", "b1");
+  assert.equal(order, ["b1"]);
+  const other = await hold("b held", { lane: "b" });
+  const more = ["b2", "b3"].map((value) => run("b", value));
+  const third = run("c", "c1");
+  other.release();
+  await Promise.all([...more, third]);
+  assert.equal(order, ["b1", "c1", "b2", "b3"], "a lane that had no turn yet comes before one that had");
+  held.release();
+  await Promise.all(waiting);
+  assert.equal(order.slice(4), ["a1", "a2", "a3"]);
+  assert.is(started.length, 2);
+  await pool.close();
+});
+
+test("a lane that fills its part of the queue leaves the rest to others", async () => {
+  const { pool, hold } = givenPool({ size: 2, queueLimit: 3, laneLimit: 2 });
+  const run = (lane: string) => pool.run({ kind: "echo", value: lane }, { deadline: AMPLE, lane });
+  const [a, b] = [await hold("a", { lane: "a" }), await hold("b", { lane: "b" })];
+  const waiting = [run("a"), run("a")];
+  assert.is((await rejection(run("a"))).message, "test pool: 2 tasks are waiting already");
+  waiting.push(run("b"));
+  assert.is((await rejection(run("c"))).message, "test pool: 3 tasks are waiting already");
+  a.release();
+  b.release();
+  assert.equal(await Promise.all(waiting), ["a", "a", "b"]);
+  assert.is(await run("c"), "c");
+  await pool.close();
+});
+
+test("a thread that died says whether its task had begun", async () => {
+  const { pool } = givenPool();
+  const begun = await rejection(pool.run({ kind: "exit" }, { deadline: AMPLE, allowance: AMPLE }));
+  assert.equal([begun instanceof WorkerDiedError, (begun as WorkerDiedError).began], [true, true]);
+  await pool.close();
+  const broken = givenPool({ start: () => new Worker("throw new Error('broken entry')", { eval: true }) });
+  const unbegun = await rejection(broken.pool.run({ kind: "echo" }, { deadline: AMPLE, allowance: AMPLE }));
+  assert.equal([unbegun instanceof WorkerDiedError, (unbegun as WorkerDiedError).began], [true, false]);
+  await broken.pool.close();
 });
 
 test("close finishes what was accepted, refuses what comes later, ends the threads", async () => {

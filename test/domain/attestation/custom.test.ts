@@ -1,0 +1,57 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { jqMessage, judgeCustom, reasonAgainst, summaryRow, trouble } from "../../../src/domain/attestation/custom.ts";
+
+const test = suite("domain/attestation/custom");
+const run = (more: Partial<Parameters<typeof reasonAgainst>[0]> = {}) => ({ outputs: ["true"], overflow: false, status: 0, diagnostics: "", ...more });
+
+test("only one run of all holds: one output, true, and a good end", () => {
+  assert.is(reasonAgainst(run()), null);
+  for (const [more, reason] of [
+    [{ outputs: [] }, "gives no output"],
+    [{ outputs: ["false"] }, "gives false"],
+    [{ outputs: ["true", "true"] }, "gives several outputs"],
+    [{ overflow: true }, "gives several outputs"],
+    [{ outputs: [], overflow: true }, "gives a long output that is not true"],
+    [{ status: 5, diagnostics: "jq: error (at <stdin>:0): no" }, "fails: no"],
+    [{ status: 1 }, "fails: jq gives no reason"],
+    [{ status: null }, "nests too deeply to be evaluated"],
+    [{ status: null, overflow: true, outputs: ["true"] }, "gives several outputs"],
+    [{ status: null, diagnostics: "jq: error: cannot allocate memory\n" }, "needs more memory than an expression may have"],
+    [{ outputs: ['"a\u001b[2J\u2028"'] }, 'gives "a\\u001b[2J\\u2028"'],
+  ] as const)
+    assert.is(reasonAgainst(run(more)), reason);
+});
+
+test("the verdict has a reason for every rule that does not hold, with the rule", () => {
+  assert.equal(judgeCustom([]), { isCompliant: true, reasons: [] });
+  assert.equal(judgeCustom([{ rule: ".a", reason: null }]), { isCompliant: true, reasons: [] });
+  assert.equal(judgeCustom([{ rule: ".a", reason: null }, { rule: ".b\n> 3", reason: "gives false" }, { rule: "x".repeat(300), reason: "gives no output" }]), {
+    isCompliant: false,
+    reasons: ["Rule 2 (.b\\u000a> 3) gives false", `Rule 3 (${"x".repeat(200)}...) gives no output`],
+  });
+});
+
+test("jq's message is one line, without what surrounds it", () => {
+  for (const [text, message] of [
+    ["jq: error: foo/0 is not defined at <top-level>, line 1:\nfoo\njq: 1 compile error\n", "foo/0 is not defined at <top-level>, line 1: foo"],
+    ["jq: error (at <stdin>:0) (not a string): null\n", "(not a string): null"],
+    ["jq: error (at <unknown>): break\n", "break"],
+    ["jq: error: a\njq: error: b\njq: 2 compile errors\n", "a: b"],
+    ["\n", "jq gives no reason"],
+  ] as const)
+    assert.is(jqMessage(text), message);
+  assert.is(jqMessage(`jq: error: ${"x".repeat(1_000)}`), `${"x".repeat(400)}...`);
+  assert.is(trouble(run({ status: 3, diagnostics: "jq: error: \u0007" })), "fails: \\u0007");
+});
+
+test("a line of a summary is one value, or why there is none", () => {
+  assert.equal(summaryRow("n", '[{"a":1}]', ""), { name: "n", value: { a: 1 }, error: null });
+  assert.equal(summaryRow("n", "[null]", ""), { name: "n", value: null, error: null });
+  assert.equal(summaryRow("n", "[]", ""), { name: "n", value: null, error: "gives no output" });
+  assert.equal(summaryRow("n", "[1,2]", ""), { name: "n", value: null, error: "gives several outputs" });
+  assert.equal(summaryRow("n", '"no way"', ""), { name: "n", value: null, error: "no way" });
+  assert.equal(summaryRow("n", undefined, "took too long"), { name: "n", value: null, error: "took too long" });
+});
+
+test.run();
