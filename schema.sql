@@ -583,7 +583,7 @@ CREATE TABLE custom_types (
   UNIQUE (organization_id, name)
 ) STRICT;
 
--- Immutable. schema_json is the JSON Schema as uploaded, rules_json and summary_json are ordered lists of jq expressions.
+-- Immutable. schema_json is the JSON Schema as one line, rules_json and summary_json are ordered lists of jq expressions.
 CREATE TABLE custom_type_versions (
   id           INTEGER PRIMARY KEY,
   type_id      INTEGER NOT NULL REFERENCES custom_types (id),

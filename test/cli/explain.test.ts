@@ -429,4 +429,25 @@ test("a renamed environment is found under its earlier name, an archived one und
   });
 });
 
+test("a rule about a type that the organization defined, and the record that it looked at, are named by the type", () => {
+  const w = world();
+  const a = w.build(A, "t-a");
+  const record = w.attestation(w.flow.id, a.trail, "check", { scope: "artifact", type: "custom:scan", type_version: 2, is_compliant: 0 });
+  w.store.attestations.bindToArtifact(a.trail, a.id, record.id, "check");
+  w.store.evaluation.evaluate(a.trail, w.clock.at);
+  w.attach(w.prod, w.policy("scanned", "artifacts:\n  attestations:\n    - type: custom:scan\n      name: check\n"));
+  w.report(w.prod, ["app", A]);
+  return asDirectory(w.db, async (data) => {
+    const { code, out } = await explain(data, "prod#1", "--org", "acme");
+    assert.is(code, 0);
+    for (const line of [
+      `attestation ${record.publicId} 'check', custom:scan of the artifact: not compliant, by ada at`,
+      "FAILED requires a compliant custom:scan attestation named 'check'",
+      `not compliant (decided by attestation ${record.publicId})`,
+      "judged again: the same answer",
+    ])
+      assert.match(out, line);
+  });
+});
+
 test.run();

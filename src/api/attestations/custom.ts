@@ -25,7 +25,7 @@ function dataOf(value: unknown): unknown {
   }
   if (typeof held !== "object" || held === null) return value;
   const problem = findUnstorable(held);
-  if (problem) throw invalid({ [["attestation_data", ...(problem[0] === "" ? [] : [problem[0]])].join(".")]: problem[1] });
+  if (problem) throw invalid({ attestation_data: `attestation_data.${problem[0]}: ${problem[1]}` });
   return held;
 }
 

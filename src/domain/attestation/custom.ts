@@ -56,7 +56,7 @@ export const NEEDS_MEMORY = "needs more memory than an expression may have";
 export function jqMessage(diagnostics: string): string {
   const lines = diagnostics
     .split("\n")
-    .map((text) => text.trim().replace(/^jq: error(?: \(at <(?:stdin|unknown)>:\d+\))?:? ?/, "").replace(/:$/, ""))
+    .map((text) => text.trim().replace(/^jq: error(?: \(at <(?:stdin>:\d+|unknown>)\))?:? ?/, "").replace(/:$/, ""))
     .filter((text) => text !== "" && !/^jq: \d+ compile errors?$/.test(text));
   return excerpt(cut(lines.join(": "), MESSAGE), MESSAGE) || "jq gives no reason";
 }
