@@ -111,17 +111,21 @@ type Thread<Input, Output> = {
   /** Stopped or failed: gets no more tasks and leaves the pool with its "exit" event. */
   leaving: boolean;
   cause: unknown;
+  /** Ends an idle thread; null while it works, and where threads stay. */
+  rest: NodeJS.Timeout | null;
 };
 
 /**
  * `name` goes into error texts; at most `size` threads, started by `start` when they are first needed, and `queueLimit`
- * tasks waiting for one, `laneLimit` of them of one lane. The thread's entry file calls `serveTasks` of task.ts.
+ * tasks waiting for one, `laneLimit` of them of one lane. A thread that had nothing to do for `keepIdle` milliseconds is ended,
+ * and with it all memory that its tasks left; null keeps it. The thread's entry file calls `serveTasks` of task.ts.
  */
-export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = queueLimit, start }: {
+export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = queueLimit, keepIdle = null, start }: {
   name: string;
   size: number;
   queueLimit: number;
   laneLimit?: number;
+  keepIdle?: number | null;
   start: () => Worker;
 }): Pool<Input, Output> {
   const queue: Task<Input, Output>[] = [];
@@ -181,7 +185,7 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
       }
       return queue.length > 0 ? startThread() : null;
     }
-    const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null };
+    const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null, rest: null };
     threads.add(thread);
     worker.on("message", (news: TaskNews) => ("began" in news ? begin(thread) : finish(thread, news)));
     worker.on("messageerror", (error) => stop(thread, error));
@@ -191,6 +195,7 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
     });
     worker.on("exit", (code) => {
       threads.delete(thread);
+      wake(thread);
       const { task, cause } = thread;
       thread.task = null;
       if (task !== null) {
@@ -205,6 +210,7 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
     try {
       thread.worker.postMessage({ input: task.input } satisfies TaskOrder, task.transfer);
       thread.task = task;
+      wake(thread);
       if (task.lane !== null) turns.set(task.lane, (turn += 1));
     } catch (error) {
       settle(task, () => task.reject(error));
@@ -230,6 +236,12 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
       });
     }
     dispatch();
+    if (keepIdle !== null && thread.task === null) thread.rest = setTimeout(() => stop(thread, null), keepIdle).unref();
+  }
+
+  function wake(thread: Thread<Input, Output>): void {
+    if (thread.rest !== null) clearTimeout(thread.rest);
+    thread.rest = null;
   }
 
   /** The thread keeps its place and its task until it is really gone: "exit" does the rest. */

@@ -11,13 +11,14 @@ import { rejection } from "../vault/given.ts";
 const AMPLE = 60_000;
 const ENTRY = new URL("pool-worker.ts", import.meta.url);
 
-function givenPool({ size = 1, queueLimit = 10, laneLimit = 10, start = () => new Worker(ENTRY) } = {}) {
+function givenPool({ size = 1, queueLimit = 10, laneLimit = 10, keepIdle = null as number | null, start = () => new Worker(ENTRY) } = {}) {
   const started: Worker[] = [];
   const pool = createPool<Input, unknown>({
     name: "test pool",
     size,
     queueLimit,
     laneLimit,
+    keepIdle,
     start() {
       const worker = start();
       started.push(worker);
@@ -339,6 +340,29 @@ test("close waits no longer than the deadline of what is stuck", async () => {
   const stuck = rejection(pool.run({ kind: "loop" }, { deadline: 20 }));
   await pool.close();
   assert.instance(await stuck, DeadlineError);
+});
+
+test("a thread with nothing to do is ended after a while, and another started when there is", async () => {
+  const { pool, started, echo } = givenPool({ keepIdle: 1 });
+  for (const number of [1, 2]) {
+    assert.is(await echo(number), number);
+    const thread = started[number - 1] as Worker;
+    if (thread.threadId !== -1) await new Promise((resolve) => thread.once("exit", resolve));
+    assert.is(started.length, number);
+  }
+  await pool.close();
+});
+
+test("a thread that works is not taken for idle", async () => {
+  const { pool, started, hold } = givenPool({ keepIdle: 1 });
+  const working = await hold("working");
+  const clock = givenPool();
+  await rejection(clock.pool.run({ kind: "loop" }, { deadline: 50 }));
+  await clock.pool.close();
+  working.release();
+  assert.is(await working.result, "working");
+  assert.is(started.length, 1);
+  await pool.close();
 });
 
 test("an unused pool closes", async () => {

@@ -42,7 +42,12 @@ export const AttestationItem = named(
       trail_name: Type.String(),
       _links: Type.Object({ self: Link, evidence: Type.Optional(Link) }, { additionalProperties: false }),
     },
-    { description: "The common fields; beside them stand the facts of the kind, such as `junit_results` or `pull_requests`" },
+    {
+      description:
+        "The common fields; beside them stand the facts of the kind, such as `junit_results` or `pull_requests`. Of a type of the organization's own these are " +
+        "`type_name`, `type_version`, `attestation_data`, `rules` (each with `rule`, `is_compliant` and `reason`, null where it holds) and `summary` (null, or " +
+        "`groups` of rows with `name`, `value` and `error`, one group for each element of an array, and the number `left_out` of elements without one)",
+    },
   ),
 );
 

@@ -45,7 +45,7 @@ export function reasonAgainst(run: ExpressionRun): string | null {
 
 /** Why a run gave no result, after the name of what was run. */
 export function trouble({ status, diagnostics }: ExpressionRun): string {
-  if (status === null) return OUT_OF_MEMORY.test(diagnostics) ? NEEDS_MEMORY : "nests too deeply to be evaluated";
+  if (status === null) return OUT_OF_MEMORY.test(diagnostics) ? NEEDS_MEMORY : "breaks off without a result, as expressions do that nest too deeply";
   return `fails: ${jqMessage(diagnostics)}`;
 }
 

@@ -15,7 +15,7 @@ test("only one run of all holds: one output, true, and a good end", () => {
     [{ outputs: [], overflow: true }, "gives a long output that is not true"],
     [{ status: 5, diagnostics: "jq: error (at <stdin>:0): no" }, "fails: no"],
     [{ status: 1 }, "fails: jq gives no reason"],
-    [{ status: null }, "nests too deeply to be evaluated"],
+    [{ status: null }, "breaks off without a result, as expressions do that nest too deeply"],
     [{ status: null, overflow: true, outputs: ["true"] }, "gives several outputs"],
     [{ status: null, diagnostics: "jq: error: cannot allocate memory\n" }, "needs more memory than an expression may have"],
     [{ outputs: ['"a\u001b[2J\u2028"'] }, 'gives "a\\u001b[2J\\u2028"'],
