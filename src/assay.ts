@@ -45,7 +45,9 @@ import { createUnchanged } from "./store/unchanged.ts";
 import type { Unchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
-import type { CustomTypePool, CustomTypes } from "./workers/custom-types.ts";
+import type { CustomTypeResult, JqTask, SchemaTask } from "./workers/custom-type-worker.ts";
+import { createCustomTypes } from "./workers/custom-types.ts";
+import type { CustomTypes } from "./workers/custom-types.ts";
 import { createPool } from "./workers/pool.ts";
 import type { RecordingWorkerData } from "./workers/recording-worker.ts";
 
@@ -348,20 +350,31 @@ export const createRecordingPool = (directory: string): RecordingPool =>
   });
 
 /**
- * The threads that compile and run what users wrote for their attestation types, started when they are first needed. Two: one
- * that somebody's endless rule holds for seconds leaves one for everybody else, and more would take the cores from the server.
+ * What users wrote for their attestation types, compiled and run in threads that are started when they are first needed. Two of a
+ * kind: one that somebody's endless rule holds for seconds leaves one for everybody else, and more would take the server's cores.
  */
-export const createCustomTypePool = (): CustomTypePool =>
-  createPool({
-    name: "attestation types",
-    size: 2,
-    queueLimit: 256,
-    laneLimit: 64,
-    // One rule may leave a hundred megabytes behind; starting anew takes a tenth of a second.
-    keepIdle: 30_000,
-    start: () => startWorker("custom-type-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb: JQ_STACK_MB } }),
-  });
+export function openCustomTypes(): CustomTypes & { close(): Promise<void> } {
+  const pool = <Task>(name: string, stackSizeMb: number) =>
+    createPool<Task, CustomTypeResult>({
+      name,
+      size: 2,
+      queueLimit: 256,
+      laneLimit: 64,
+      // One rule may leave a hundred megabytes behind; starting anew takes a tenth of a second.
+      keepIdle: 30_000,
+      start: () => startWorker("custom-type-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb } }),
+    });
+  const [schemas, expressions] = [pool<SchemaTask>("schemas of attestation types", SCHEMA_STACK_MB), pool<JqTask>("rules of attestation types", JQ_STACK_MB)];
+  return {
+    ...createCustomTypes({ schemas, expressions }),
+    async close() {
+      await Promise.all([schemas.close(), expressions.close()]);
+    },
+  };
+}
 
+/** Schemas become code that nests as deeply as they have properties, and definitions that refer to definitions. */
+const SCHEMA_STACK_MB = 16;
 /** Deep recursion ends on this stack, with an error, before it fills the one of a megabyte that jq has inside its own memory. */
 const JQ_STACK_MB = 1;
 

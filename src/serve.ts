@@ -4,7 +4,7 @@
  * write that was promised.
  */
 import type { RequestListener } from "node:http";
-import { createApp, createCustomTypePool, createRecordingPool, createWriting, listen, newPublicId, prepareDirectory, startEvidenceWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
+import { createApp, createRecordingPool, createWriting, listen, newPublicId, openCustomTypes, prepareDirectory, startEvidenceWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
@@ -14,7 +14,6 @@ import { openStore } from "./store/index.ts";
 import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
 import { openVault } from "./vault/vault.ts";
-import { createCustomTypes } from "./workers/custom-types.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 
 export type ServeOptions = {
@@ -106,8 +105,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
 
     const reader = createEvidenceReader({ root: evidence, start: startEvidenceWorker });
     closers.push(() => reader.close());
-    const typePool = createCustomTypePool();
-    closers.push(() => typePool.close());
+    const customTypes = openCustomTypes();
+    closers.push(() => customTypes.close());
 
     const writeUses = async (): Promise<void> => {
       if (store.apiKeys.hasUnwrittenUses()) await writer.run(() => store.apiKeys.writeUses());
@@ -130,7 +129,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       db, store, writer, recorder, runner, logger, baseUrl,
       sources: systemSources,
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
-      customTypes: createCustomTypes(typePool),
+      customTypes,
       limits: {
         json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit,
         stall: config.stallTimeout,

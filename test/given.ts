@@ -6,7 +6,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp, createCustomTypePool, createWriting, listen, newPublicId, newSecret, prepareDirectory, startEvidenceWorker, unlisten } from "../src/assay.ts";
+import { createApp, createWriting, listen, newPublicId, newSecret, openCustomTypes, prepareDirectory, startEvidenceWorker, unlisten } from "../src/assay.ts";
 import type { Role } from "../src/domain/access.ts";
 import { createLogger } from "../src/log.ts";
 import { openMemory } from "../src/store/database.ts";
@@ -15,7 +15,6 @@ import { keyDigest } from "../src/store/api-keys.ts";
 import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
 import { openVault } from "../src/vault/vault.ts";
-import { createCustomTypes } from "../src/workers/custom-types.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
 
 /** Start of the test clock: 2023-11-14T22:13:20Z. */
@@ -43,7 +42,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const store = openStore(db, sources);
   const vault = openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
-  const typePool = createCustomTypePool();
+  const customTypes = openCustomTypes();
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
@@ -51,7 +50,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
   const app = createApp({
     db, store, writer, recorder, runner, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
-    customTypes: createCustomTypes(typePool),
+    customTypes,
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
     checkResponses: true,
@@ -218,7 +217,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       await runner.close();
       await writer.drained();
       await reader.close();
-      await typePool.close();
+      await customTypes.close();
       await vault.close();
       db.close();
       rmSync(directory, { recursive: true, force: true });

@@ -13,7 +13,8 @@ import type { CustomTypeResult, JqTask, SchemaResult, SchemaTask } from "./custo
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
 
-export type CustomTypePool = Pool<SchemaTask | JqTask, CustomTypeResult>;
+/** Schemas and expressions have threads of their own, because they need stacks of different sizes. */
+export type CustomTypePools = { schemas: Pool<SchemaTask, CustomTypeResult>; expressions: Pool<JqTask, CustomTypeResult> };
 
 export type SummaryEntry = { name: string; expression: string };
 /** `schema`: JSON text of an object. */
@@ -29,12 +30,12 @@ export type CustomTypes = {
   judge(lane: string, definition: TypeDefinition, data: unknown, now: number): Promise<CustomVerdict>;
 };
 
-/** Milliseconds that checking data, all rules together, and all expressions of a summary together may take. */
-const CHECK_TIME = 2_000;
+/** Milliseconds that compiling one part of a definition, all rules together, and all expressions of a summary together may take. */
+const COMPILE_TIME = 2_000;
 const RULES_TIME = 2_000;
 const SUMMARY_TIME = 1_000;
-/** A definition must compile in half of the time that it gets with data: what was accepted must not fail later for its size. */
-const COMPILE_TIME = 1_000;
+/** Checking data compiles the schema again in most threads: what was accepted must not fail later for its size. */
+const CHECK_TIME = 2 * COMPILE_TIME;
 /** Milliseconds to wait for a thread: shorter than clients wait for an answer. */
 const PATIENCE = 10_000;
 
@@ -48,9 +49,9 @@ const seconds = (milliseconds: number): string => `${milliseconds / 1000} second
 /** What a task came to: its output, or why there is none; and the milliseconds that it took, waiting for a thread not counted. */
 type Outcome<T> = { output: T; took: number } | { failed: "time" | "memory"; took: number };
 
-export function createCustomTypes(pool: CustomTypePool): CustomTypes {
+export function createCustomTypes({ schemas, expressions }: CustomTypePools): CustomTypes {
   /** Runs one task. @throws AppError unavailable when that is nothing that the task did. */
-  async function run<T>(lane: string, task: SchemaTask | JqTask, allowance: number): Promise<Outcome<T>> {
+  async function run<Task, T>(pool: Pool<Task, CustomTypeResult>, lane: string, task: Task, allowance: number): Promise<Outcome<T>> {
     const asked = performance.now();
     try {
       const { output, took } = await pool.run(task, { lane, allowance, deadline: PATIENCE });
@@ -65,9 +66,12 @@ export function createCustomTypes(pool: CustomTypePool): CustomTypes {
     }
   }
 
+  const evaluate = (lane: string, order: JqTask, allowance: number) => run<JqTask, ExpressionRun>(expressions, lane, order, allowance);
+  const fit = (lane: string, task: SchemaTask, allowance: number) => run<SchemaTask, SchemaResult>(schemas, lane, task, allowance);
+
   const compile = async (lane: string, expression: string): Promise<string | null> => {
     const order = { kind: "jq", expression, input: NOTHING, now: 0, maxOutputs: 0, maxBytes: 0 } as const;
-    const outcome = await run<ExpressionRun>(lane, order, COMPILE_TIME);
+    const outcome = await evaluate(lane, order, COMPILE_TIME);
     if ("failed" in outcome) return outcome.failed === "time" ? `does not compile within ${seconds(COMPILE_TIME)}` : NEEDS_MEMORY;
     const { status, diagnostics } = outcome.output;
     if (status === 0) return null;
@@ -83,7 +87,7 @@ export function createCustomTypes(pool: CustomTypePool): CustomTypes {
         continue;
       }
       const order = { kind: "jq", expression: rule, input, now, maxOutputs: 1, maxBytes: RULE_BYTES } as const;
-      const outcome = await run<ExpressionRun>(lane, order, left);
+      const outcome = await evaluate(lane, order, left);
       left -= outcome.took;
       if ("output" in outcome) outcomes.push({ rule, reason: reasonAgainst(outcome.output) });
       else outcomes.push({ rule, reason: outcome.failed === "time" ? `does not end within ${seconds(RULES_TIME)}` : NEEDS_MEMORY });
@@ -101,7 +105,7 @@ export function createCustomTypes(pool: CustomTypePool): CustomTypes {
       let missing = `took more than ${seconds(SUMMARY_TIME)}, with the expressions before it`;
       if (left > 0) {
         const order = { kind: "jq", expression: summaryProgram(expression), input, now, maxOutputs: elements.length, maxBytes: SUMMARY_BYTES } as const;
-        const outcome = await run<ExpressionRun>(lane, order, left);
+        const outcome = await evaluate(lane, order, left);
         left -= outcome.took;
         if ("output" in outcome) {
           lines = outcome.output.outputs;
@@ -117,7 +121,7 @@ export function createCustomTypes(pool: CustomTypePool): CustomTypes {
     async check(lane, { schema, rules, summary }) {
       const problems: Record<string, string> = {};
       if (schema !== null) {
-        const outcome = await run<SchemaResult>(lane, { kind: "schema", schema, data: null }, COMPILE_TIME);
+        const outcome = await fit(lane, { kind: "schema", schema, data: null }, COMPILE_TIME);
         const problem = "failed" in outcome ? `the schema is too large to be compiled within ${seconds(COMPILE_TIME)}` : outcome.output.problem;
         if (problem !== null) problems["type_schema"] = problem;
       }
@@ -136,7 +140,7 @@ export function createCustomTypes(pool: CustomTypePool): CustomTypes {
     async judge(lane, { schema, rules, summary }, data, now) {
       const input = Buffer.from(JSON.stringify(data));
       if (schema !== null) {
-        const outcome = await run<SchemaResult>(lane, { kind: "schema", schema, data: input }, CHECK_TIME);
+        const outcome = await fit(lane, { kind: "schema", schema, data: input }, CHECK_TIME);
         // A schema that is not in force proves nothing about the data, so the data is refused.
         if ("failed" in outcome) return { mismatch: `attestation_data: could not be checked with the schema of the type within ${seconds(CHECK_TIME)} and its memory` };
         const mismatch = outcome.output.problem ?? outcome.output.mismatch;

@@ -38,19 +38,23 @@ export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck 
     addFormats.default(engine, { mode: "full" });
     if (engine.validateSchema(rest) !== true) return { problem: line(describe(engine.errors ?? [], "type_schema")) };
     const validate = engine.compile(rest);
+    // A check that cannot even be begun would refuse all data later: its code is only now translated, and needs stack for that.
+    for (const value of [null, 0, "", [], {}]) fits(validate, value);
     return { check: (data) => checked(validate, data) };
   } catch (error) {
-    if (error instanceof RangeError) return { problem: "the schema is too large or nests too deeply" };
+    if (error instanceof RangeError) return { problem: ENDLESS };
     // ajv throws for references that lead nowhere, names that are given twice and expressions that do not compile.
     return { problem: line(error instanceof Error ? error.message : String(error)) };
   }
 }
 
+const ENDLESS = "the schema is too large, nests too deeply or refers to itself without end";
+
 function checked(validate: ValidateFunction, data: unknown): string | null {
   try {
     return fits(validate, data) ? null : line(describe(validate.errors ?? [], "attestation_data"));
   } catch (error) {
-    if (error instanceof RangeError) return "attestation_data: the schema refers to itself without end, or is too large";
+    if (error instanceof RangeError) return `attestation_data: ${ENDLESS}`;
     throw error;
   }
 }

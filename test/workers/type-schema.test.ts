@@ -52,8 +52,11 @@ test("other dialects, schemas that are none and references that lead out are ref
 test("what follows without end is refused, and not followed", () => {
   let deep: Json = { type: "string" };
   for (let i = 0; i < 4_000; i++) deep = { not: deep };
-  assert.is(problem(deep), "the schema is too large or nests too deeply");
-  assert.is(says({ $ref: "#" }, 1), "attestation_data: the schema refers to itself without end, or is too large");
+  const endless = "the schema is too large, nests too deeply or refers to itself without end";
+  assert.is(problem(deep), endless);
+  assert.is(problem({ $ref: "#" }), endless);
+  assert.is(problem({ not: { $ref: "#" } }), endless);
+  assert.is(says({ if: { const: 1 }, then: { $ref: "#" } }, 1), `attestation_data: ${endless}`);
 });
 
 test("place and problem are named in one line", () => {
