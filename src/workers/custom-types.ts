@@ -81,7 +81,7 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
   async function evaluateRules(lane: string, rules: readonly string[], input: Uint8Array, now: number): Promise<RuleOutcome[]> {
     const outcomes: RuleOutcome[] = [];
     let left = RULES_TIME;
-    for (const rule of rules) {
+    for (const [place, rule] of rules.entries()) {
       if (left <= 0) {
         outcomes.push({ rule, reason: `was not evaluated: the rules before it took all of ${seconds(RULES_TIME)}` });
         continue;
@@ -90,7 +90,7 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
       const outcome = await evaluate(lane, order, left);
       left -= outcome.took;
       if ("output" in outcome) outcomes.push({ rule, reason: reasonAgainst(outcome.output) });
-      else outcomes.push({ rule, reason: outcome.failed === "time" ? `does not end within ${seconds(RULES_TIME)}` : NEEDS_MEMORY });
+      else outcomes.push({ rule, reason: outcome.failed === "memory" ? NEEDS_MEMORY : `does not end within ${seconds(RULES_TIME)}${place === 0 ? "" : ", the rules before it included"}` });
     }
     return outcomes;
   }
