@@ -344,7 +344,7 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
 /** Calls that take their object away work on one of their own. */
 const SPARE: Record<string, Record<string, string>> = {
   archive_flow: { flow_name: "spare" }, rename_flow: { flow_name: "spare" }, archive_env: { env_name: "spare" }, rename_environment: { env_name: "spare" },
-  update_experimental_features: { org: "spare" },
+  update_experimental_features: { org: "spare" }, archive_custom_attestation_type: { custom_attestation_type_name: "spare" },
   delete_service_account: { name: "spare" }, delete_service_account_api_key: { key_id: "spare-1" }, rotate_service_account_api_key: { key_id: "spare-2" },
 };
 const paramsOf = (operation: AssayOperation): Record<string, string> => ({ ...operation.example.params, ...SPARE[operation.id] });
@@ -376,12 +376,12 @@ function whole(operation: AssayOperation): Attempt {
 }
 
 const named = (id: string): AssayOperation => operations.find((operation) => operation.id === id) as AssayOperation;
-const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control", "create_service_account"];
+const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control", "create_service_account", "post_custom_attestation_type"];
 
 async function makeWorld(): Promise<void> {
-  for (const name of ["backend", "spare"]) {
+  for (const [id, name] of [["create_flow_with_template", "backend"], ["create_flow_with_template", "spare"], ["post_custom_attestation_type", "spare"]] as const) {
     const json = field("data_json", JSON.stringify({ name }));
-    await check(attempt(named("create_flow_with_template"), { body: Buffer.concat([json, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
+    await check(attempt(named(id), { body: Buffer.concat([json, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
   }
   const reports = operations.filter(({ path }) => path.includes("/report/"));
   const reported = reports.map(({ path, example }) => [example.params?.["env_name"] as string, path.split("/").at(-1) as string] as const);
