@@ -132,7 +132,8 @@ CREATE TABLE flow_tags (
   PRIMARY KEY (flow_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- Source repositories, captured from repo_info. Identity: the forge's id and the provider.
+-- Source repositories, captured from repo_info. Identity: the forge's id and the provider. search_name, vcs_instance and namespace
+-- are derived from name, url and namespace_path_json (domain/repository.ts), for filters.
 CREATE TABLE repos (
   id                   INTEGER PRIMARY KEY,
   public_id            TEXT NOT NULL UNIQUE,
@@ -146,9 +147,14 @@ CREATE TABLE repos (
   additional_info_json TEXT,
   created_at           REAL NOT NULL,
   last_modified_at     REAL NOT NULL,
+  search_name          TEXT NOT NULL DEFAULT '',
+  vcs_instance         TEXT NOT NULL DEFAULT '',
+  namespace            TEXT NOT NULL DEFAULT '',
+  latest_activity_at   REAL NOT NULL DEFAULT 0, -- of the latest report that named it
   UNIQUE (organization_id, external_id, provider)
 ) STRICT;
-CREATE INDEX repos_by_name ON repos (organization_id, name);
+-- All that lists filter by, so that a list reads the rows of its page only.
+CREATE INDEX repos_listed ON repos (organization_id, name, id, search_name, provider, vcs_instance, namespace);
 
 -- A trail carries its verdict: compliance_json is the complete compliance_status, reasons_json says why in words.
 CREATE TABLE trails (
@@ -225,13 +231,23 @@ CREATE TABLE artifacts (
 ) STRICT;
 CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, '')) WHERE trail_id IS NOT NULL;
 CREATE UNIQUE INDEX artifacts_legacy_identity ON artifacts (flow_id, fingerprint) WHERE trail_id IS NULL;
-CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id);
+CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id, repo_id);
 CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, id);
 CREATE INDEX artifacts_by_commit ON artifacts (flow_id, git_commit);
 CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
 CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
 CREATE INDEX artifacts_by_flow ON artifacts (flow_id, id);
 CREATE INDEX artifacts_by_repo ON artifacts (repo_id, id) WHERE repo_id IS NOT NULL;
+
+-- Builds: the first record of each fingerprint in an organization. Derived, written with that record.
+CREATE TABLE builds (
+  artifact_id     INTEGER PRIMARY KEY REFERENCES artifacts (id),
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  repo_id         INTEGER REFERENCES repos (id), -- that of the record
+  created_at      REAL NOT NULL                  -- of the record
+) STRICT;
+CREATE INDEX builds_by_organization ON builds (organization_id, created_at);
+CREATE INDEX builds_by_repo ON builds (repo_id, created_at) WHERE repo_id IS NOT NULL;
 
 -- Every record ever reported, append-only. The id is also the order in which records were accepted.
 CREATE TABLE attestations (

@@ -324,8 +324,7 @@ export const listArtifacts = operation({
       return { status: 200, body: presentArtifactItems(context, store.artifacts.listFlow(flow.id, limit, offset)) };
     }
     if (query.repo_name) {
-      const repos = store.repos.named(organization.id, query.repo_name);
-      if (repos.length === 0) throw notFound(`Repo '${query.repo_name}' not found in organization '${organization.name}'`);
+      const repos = store.repos.requireNamed(organization, query.repo_name);
       const rows = store.artifacts.listRepos(repos.map(({ id }) => id), limit, offset);
       return { status: 200, body: presentArtifactItems(context, rows) };
     }

@@ -18,7 +18,8 @@ import { Counts, UNREADABLE, counts, pages } from "./paging.ts";
 import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "./windows.ts";
 
 const Href = Closed({ href: Type.String() });
-const Place = Closed({ self: Href, html: Href });
+/** An object in the API, and its page for people. */
+export const Place = Closed({ self: Href, html: Href });
 
 const ReplacedArtifact = named(
   "ReplacedArtifact",
@@ -55,7 +56,7 @@ const DeploymentResponse = named(
   }),
 );
 
-const DeploymentListPage = named("DeploymentListPage", Closed({ ...Counts, deployments: Type.Array(DeploymentResponse) }));
+export const DeploymentListPage = named("DeploymentListPage", Closed({ ...Counts, deployments: Type.Array(DeploymentResponse) }));
 const { per_page: _perPage, ...OtherCounts } = Counts;
 const EnvironmentDeploymentListPage = named(
   "EnvironmentDeploymentListPage",
@@ -75,7 +76,7 @@ const DeploymentFrequencyResponse = named(
   }),
 );
 
-function presentDeployment({ urls, organization: { name: org } }: Context, row: DeploymentRow): Static<typeof DeploymentResponse> {
+export function presentDeployment({ urls, organization: { name: org } }: Context, row: DeploymentRow): Static<typeof DeploymentResponse> {
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
   const place = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
@@ -128,7 +129,7 @@ function diffUrl({ git_commit, commit_url, repo_url, previous_commit, previous_c
 }
 
 /** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
-const placesOf = ({ store }: Context, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
+export const placesOf = ({ store }: Context, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const PAGES = pages({ perPage: 15, most: 50, least: 0 });

@@ -8,7 +8,7 @@ import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
 import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
-import { invalid, notFound } from "../errors.ts";
+import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import { booleanOf } from "../store/database.ts";
@@ -140,11 +140,7 @@ function indexesOf(store: Context["store"], environment: EnvironmentRow, from: P
 export function repoIdsOf({ store, organization }: Context, names: readonly string[] | undefined): number[] | null {
   const given = (names ?? []).filter((name) => name !== "");
   if (given.length === 0) return null;
-  return given.flatMap((name) => {
-    const repos = store.repos.named(organization.id, name);
-    if (repos.length === 0) throw notFound(`Repo '${name}' not found in organization '${organization.name}'`);
-    return repos.map(({ id }) => id);
-  });
+  return given.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));
 }
 
 /** The flows in the facts of an event, the first one first; null for a damaged record. */

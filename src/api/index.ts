@@ -13,6 +13,7 @@ import * as pullRequestAttestations from "./attestations/pull-request.ts";
 import * as attestationReads from "./attestations/reads.ts";
 import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
+import * as builds from "./builds.ts";
 import * as systemAttestations from "./attestations/system.ts";
 import * as controlCoverage from "./control-coverage.ts";
 import * as controlDecisions from "./control-decisions.ts";
@@ -31,8 +32,11 @@ import * as meta from "./meta.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
+import * as repoReleases from "./repo-releases.ts";
 import * as reports from "./reports.ts";
+import * as repos from "./repos.ts";
 import * as schemas from "./schemas.ts";
+import * as search from "./search.ts";
 import * as serviceAccounts from "./service-accounts.ts";
 import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
@@ -44,10 +48,11 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  allowlists, apiKeys, artifacts, asserts, customAttestations, genericAttestations, jiraAttestations, junitAttestations, overrides, pullRequestAttestations,
-  attestationReads, snykAttestations, sonarAttestations, systemAttestations, controlCoverage, controlDecisions, controlVersions, controls,
-  customAttestationTypes, deployments, envDiff, environmentAuditlog, environmentEvents, environmentPolicies, environments, flows, membershipAuditLog, meta,
-  organizations, policies, removed, reports, schemas, serviceAccounts, snapshots, tags, trails, users, webhooks,
+  allowlists, apiKeys, artifacts, asserts, customAttestations, genericAttestations, jiraAttestations, junitAttestations, overrides,
+  pullRequestAttestations, attestationReads, snykAttestations, sonarAttestations, systemAttestations, builds, controlCoverage,
+  controlDecisions, controlVersions, controls, customAttestationTypes, deployments, envDiff, environmentAuditlog, environmentEvents,
+  environmentPolicies, environments, flows, membershipAuditLog, meta, organizations, policies, removed, repoReleases, reports, repos,
+  schemas, search, serviceAccounts, snapshots, tags, trails, users, webhooks,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

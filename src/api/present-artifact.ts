@@ -73,6 +73,9 @@ export const ArtifactListItemResponse = named(
   Closed({ ...shared, releases: Type.Array(Type.Integer(), { description: "Always empty" }) }),
 );
 
+export const HistoryEntry = Type.Object({ event: Type.String(), timestamp: Type.Number() }, { additionalProperties: false });
+type HistoryEntry = Static<typeof HistoryEntry>;
+
 const Place = Type.Object({ environment_name: Type.String(), snapshot_index: Type.Integer() });
 
 export const ArtifactResponse = named(
@@ -84,7 +87,7 @@ export const ArtifactResponse = named(
     approvals: Type.Array(Type.Integer(), { description: "Always empty" }),
     running: Type.Array(Place),
     exited: Type.Array(Place),
-    history: Type.Array(Type.Object({ event: Type.String(), timestamp: Type.Number() }, { additionalProperties: false })),
+    history: Type.Array(HistoryEntry),
     commit_lead_times: Type.Record(Type.String(), Type.Number(), { description: "Seconds from commit to start, by environment" }),
     build_lead_times: Type.Record(Type.String(), Type.Number(), { description: "Seconds from build to start, by environment" }),
   }),
@@ -93,7 +96,7 @@ export const ArtifactResponse = named(
 type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 
 /** Whether any attestation is bound: then, and only then, is an entry COMPLETE, so that the others need no query. */
-const hasEvidence = (row: PlacedArtifactRow): boolean => row.attestations_json.includes('"COMPLETE"');
+const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean => row.attestations_json.includes('"COMPLETE"');
 
 function presentShared(context: Context, row: PlacedArtifactRow): Shared {
   const { urls } = context;
@@ -161,7 +164,6 @@ function presentEvidence(context: Context, record: PlacedAttestationRow): Eviden
 /** One record in full. @throws SyntaxError for a damaged record. */
 export function presentArtifact(context: Context, row: PlacedArtifactRow): Static<typeof ArtifactResponse> {
   const reasons = fromJson<string[]>(row.reasons_json) ?? [];
-  const received = hasEvidence(row) ? context.store.attestations.receivedBy(row.id) : [];
   const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
   return {
     ...presentShared(context, row),
@@ -170,20 +172,31 @@ export function presentArtifact(context: Context, row: PlacedArtifactRow): Stati
     approvals: [],
     running: presence.running,
     exited: presence.exited,
-    history: [
-      // First whatever the times say: an artifact may run before it is reported.
-      { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
-      ...mergedByTime(
-        received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })),
-        presence.moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
-          event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
-          timestamp,
-        })),
-      ),
-    ],
+    history: historyOf(context, row, presence),
     ...leadTimes(row, presence),
   };
 }
+
+/** What happened to a record: its report, its evidence, and where it started and stopped. */
+export function historyOf(
+  { store }: Context,
+  row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
+  presence: Presence,
+): HistoryEntry[] {
+  const received = hasEvidence(row) ? store.attestations.receivedBy(row.id) : [];
+  return [
+    // First whatever the times say: an artifact may run before it is reported.
+    { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
+    ...mergedByTime(received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })), movesOf(presence)),
+  ];
+}
+
+/** Where an artifact started and stopped, the oldest first. */
+export const movesOf = ({ moves }: Presence): HistoryEntry[] =>
+  moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
+    event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
+    timestamp,
+  }));
 
 /**
  * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the build they

@@ -13,6 +13,9 @@ import { Name, Text } from "./shapes.ts";
 /** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
 export const Tags = Type.Record(Type.String(), Type.String());
 
+/** A tag in use, for filling a filter. */
+export const TagChoice = named("TagChoice", Closed({ key: Type.String(), value: Type.String() }));
+
 /** A `tag` filter as conditions: `key` or `key:value` (semantics 8.3). Keys hold no colon, so the first one divides. */
 export function tagFilters(values: readonly string[] | undefined): TagFilter[] {
   return (values ?? []).map((text) => {
@@ -45,8 +48,8 @@ const patch: Record<Kind, (context: Context, id: string, change: TagChange) => v
     if (!control) throw notFound(`"Control '${id}' does not exist in organization '${organization.name}'"`);
     store.controls.patchTags(control.id, change);
   },
-  repo({ organization }, id) {
-    throw notFound(`Repo '${id}' not found in organization '${organization.name}'`);
+  repo({ store, organization }, id, change) {
+    store.repos.patchTags(store.repos.require(organization, id).id, change);
   },
 };
 

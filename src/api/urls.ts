@@ -26,6 +26,11 @@ export function urlsFor(baseUrl: string) {
     /** wire-contract 4. */
     snapshotPage: (org: string, environment: string, index: number) => page(org, "environments", environment, String(index)),
     snapshotApi: (org: string, environment: string, index: number) => api("snapshots", org, environment, String(index)),
+    /** By its id: then the name in the path says nothing, and may be any. */
+    repoApi: (org: string, id: string) => `${api("repos", org, id)}?id=${id}`,
+    repoPage: (org: string, id: string) => page(org, "repos", id),
+    repoDeploymentsApi: (org: string, id: string) => api("repos", org, id, "deployments"),
+    repoLiveArtifactsApi: (org: string, id: string) => `${api("repos", org, "live-artifacts", id)}?id=${id}`,
     attestationApi: (org: string, id: string) => `${api("attestations", org)}?attestation_id=${id}`,
     evidenceApi: (org: string, flow: string, trail: string, id: string) =>
       api("attestations", org, flow, "trail", trail, "attestation", id, "evidence"),

@@ -101,12 +101,14 @@ type State = { operationId: string | null; facts: RequestFacts | null; organizat
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
 export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
   const routers = new Map<string, Router>();
+  const conditions = new Map<unknown, NonNullable<AnyOperation<Context>["means"]>>();
   for (const operation of [...house.operations].sort((a, b) => compareRoutes(a.path, b.path))) {
     const first = operation.path.split("/")[1] ?? "";
     const router = routers.get(first) ?? new Router({ strict: true, sensitive: true });
     routers.set(first, router);
     const verb = operation.method.toLowerCase() as Lowercase<Method>;
     router[verb](routerPath(operation.path), (ctx: Koa.Context & { params: Record<string, string> }) => serve(house, operation, ctx));
+    if (operation.means) conditions.set(router.stack.at(-1), operation.means);
   }
 
   return async function operations(ctx, next) {
@@ -121,9 +123,11 @@ export function mountOperations<Context, M extends Membership>(house: House<Cont
     if (!router) throw routeNotFound();
     // The router's own middleware would compose a chain for every request, of the one handler that each route has.
     const { path: known, pathAndMethod } = router.match(path, ctx.method);
-    const [route] = pathAndMethod;
-    if (route) return route.stack[0]?.(Object.assign(ctx, { params: route.params(path, route.captures(path)) }) as never, next);
-    if (known.length === 0) throw routeNotFound();
+    for (const route of pathAndMethod) {
+      const params = route.params(path, route.captures(path));
+      if (conditions.get(route)?.(params) ?? true) return route.stack[0]?.(Object.assign(ctx, { params }) as never, next);
+    }
+    if (known.length === 0 || pathAndMethod.length > 0) throw routeNotFound();
     const allowed = new Set(known.flatMap((layer) => layer.methods));
     throw methodNotAllowed([...allowed].sort());
   };

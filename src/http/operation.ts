@@ -113,6 +113,11 @@ export type Operation<
   method: Method;
   /** Below the API root, in the OpenAPI spelling: `/flows/{org}/{flow_name}`; `{name*}` takes the rest of the path. */
   path: string;
+  /**
+   * Whether a path that matches is meant, where the pattern takes more than this operation does: else the next pattern that
+   * matches gets it. Of the parameters, decoded, alone; undefined: every path is meant.
+   */
+  means?(params: Readonly<Record<string, string>>): boolean;
   tag: string;
   summary: string;
   description?: string;

@@ -1,6 +1,7 @@
 /** Artifact records: one for each (trail, fingerprint, reference name); legacy records have no trail. */
 import { notFound } from "../errors.ts";
 import type { State } from "../domain/compliance/artifact.ts";
+import type { buildStore } from "./builds.ts";
 import type { Db, Sources } from "./database.ts";
 
 export type ArtifactRow = {
@@ -65,7 +66,7 @@ export type ArtifactInTrailRow = Pick<
 /** Above every text that begins with a hex prefix: the upper bound of an index range. */
 export const afterPrefix = (prefix: string): string => `${prefix}g`;
 
-export function artifactStore(db: Db, { newId }: Sources) {
+export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typeof buildStore>) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
   const inTrail = db.prepare<[number], ArtifactInTrailRow>(
     `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json
@@ -135,15 +136,19 @@ export function artifactStore(db: Db, { newId }: Sources) {
       fields: ArtifactFields,
       time: number,
     ): number {
-      return Number(
-        insert.run(
-          newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
-          ...FIELDS.map((field) => fields[field]), at.createdBy, time, time,
-        ).lastInsertRowid,
+      const { lastInsertRowid } = insert.run(
+        newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
+        ...FIELDS.map((field) => fields[field]), at.createdBy, time, time,
       );
+      const id = Number(lastInsertRowid);
+      builds.recorded(id);
+      return id;
     },
     /** Replaces what reports set; evaluation.ts must follow in the same write. @param at epoch seconds of the report. */
-    update: (id: number, fields: ArtifactFields, at: number): void => void update.run(...FIELDS.map((field) => fields[field]), at, id),
+    update(id: number, fields: ArtifactFields, at: number): void {
+      update.run(...FIELDS.map((field) => fields[field]), at, id);
+      builds.moved(id, fields.repo_id);
+    },
     /** For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status entries. */
     setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }, at: number): void =>
       void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, at, id),

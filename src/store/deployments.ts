@@ -41,6 +41,15 @@ export type DeploymentRow = {
   previous_trail_name: string | null;
 };
 
+/** A start for charts, in its environment. */
+export type DeploymentPoint = {
+  environment_id: number;
+  /** Epoch seconds. */
+  deployed_at: number;
+  /** Seconds from the report of the build; null where the record is gone. */
+  lead_time: number | null;
+};
+
 /** Which deployments a list has. null: of all. Both bounds, in epoch seconds, are part of the window. */
 export type DeploymentFilter = {
   organizationId: number;
@@ -66,17 +75,20 @@ const SHOWN = `SELECT d.id, e.name AS environment_name, d.snapshot_index, d.depl
 
 const IN_WINDOW = "d.deployed_at >= @from AND d.deployed_at <= @to";
 const NEWEST_FIRST = "ORDER BY d.deployed_at DESC, d.id DESC LIMIT @limit OFFSET @offset";
-/** Each has an index that ends in the time. The plus keeps the second condition of `both` from taking another one. */
+const IN_ENVIRONMENTS = "+d.environment_id IN (SELECT value FROM json_each(@environments))";
+/** Each has an index that ends in the time. The plus keeps the second condition of those with two from taking another one. */
 const CHOICES = {
   organization: "d.organization_id = @organization",
   environment: "d.environment_id = @environment",
   environments: "d.environment_id IN (SELECT value FROM json_each(@environments))",
+  repo: "d.repo_id = @repo",
+  repoThere: `d.repo_id = @repo AND ${IN_ENVIRONMENTS}`,
   repos: "d.repo_id IN (SELECT value FROM json_each(@repos))",
-  both: "d.repo_id IN (SELECT value FROM json_each(@repos)) AND +d.environment_id IN (SELECT value FROM json_each(@environments))",
+  reposThere: `d.repo_id IN (SELECT value FROM json_each(@repos)) AND ${IN_ENVIRONMENTS}`,
 };
 
 type Bounds = { from: number; to: number };
-type Parameters = Bounds & { organization: number; environment: number | null; environments: string; repos: string };
+type Parameters = Bounds & { organization: number; environment: number | null; environments: string; repo: number | null; repos: string };
 
 export function deploymentStore(db: Db) {
   const prepared = (choice: string) => ({
@@ -84,13 +96,19 @@ export function deploymentStore(db: Db) {
       `${SHOWN} WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW} ${NEWEST_FIRST}`,
     ),
     count: db.prepare<[Parameters], { total: number }>(`SELECT count(*) AS total FROM deployments d WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW}`),
+    points: db.prepare<[Parameters], DeploymentPoint>(
+      `SELECT d.environment_id, d.deployed_at, d.deployed_at - a.created_at AS lead_time FROM deployments d LEFT JOIN artifacts a ON a.id = d.artifact_id
+       WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW} ORDER BY d.deployed_at, d.id`,
+    ),
   });
   const statements = {
     organization: prepared(CHOICES.organization),
     environment: prepared(CHOICES.environment),
     environments: prepared(CHOICES.environments),
+    repo: prepared(CHOICES.repo),
+    repoThere: prepared(CHOICES.repoThere),
     repos: prepared(CHOICES.repos),
-    both: prepared(CHOICES.both),
+    reposThere: prepared(CHOICES.reposThere),
   };
   const latest = db.prepare<{ environments: string; fingerprint: string }, DeploymentRow>(
     `${SHOWN} WHERE ${CHOICES.environments} AND d.fingerprint = @fingerprint AND d.ordinal = 0 ORDER BY d.deployed_at DESC, d.id DESC LIMIT 1`,
@@ -110,9 +128,14 @@ export function deploymentStore(db: Db) {
 
   /** The statements of a filter and their parameters. */
   function choose({ organizationId, environmentIds, repoIds, from, to }: DeploymentFilter) {
-    const choice = repoIds ? (environmentIds ? "both" : "repos") : environmentIds ? (environmentIds.length === 1 ? "environment" : "environments") : "organization";
+    const ofRepos = repoIds && (repoIds.length === 1 ? "repo" : "repos");
+    const there = environmentIds && (environmentIds.length === 1 ? "environment" : "environments");
+    const choice = ofRepos ? (there ? (`${ofRepos}There` as const) : ofRepos) : (there ?? "organization");
     const parameters: Parameters = {
-      organization: organizationId, environment: environmentIds?.[0] ?? null, environments: JSON.stringify(environmentIds ?? []), repos: JSON.stringify(repoIds ?? []), from, to,
+      organization: organizationId,
+      environment: environmentIds?.[0] ?? null, environments: JSON.stringify(environmentIds ?? []),
+      repo: repoIds?.[0] ?? null, repos: JSON.stringify(repoIds ?? []),
+      from, to,
     };
     return { ...statements[choice], parameters };
   }
@@ -128,6 +151,11 @@ export function deploymentStore(db: Db) {
     count(filter: DeploymentFilter): number {
       const { count, parameters } = choose(filter);
       return count.get(parameters)?.total ?? 0;
+    },
+    /** All of them for charts, the oldest first. */
+    points(filter: DeploymentFilter): DeploymentPoint[] {
+      const { points, parameters } = choose(filter);
+      return points.all(parameters);
     },
     /** The latest deployment of a fingerprint in these environments (decision 97), null when there was none. */
     latest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>

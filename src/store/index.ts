@@ -5,6 +5,7 @@ import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
+import { buildStore } from "./builds.ts";
 import { controlCoverageStore } from "./control-coverage.ts";
 import { controlDecisionStore } from "./control-decisions.ts";
 import { controlStore } from "./controls.ts";
@@ -28,7 +29,9 @@ import { policyStore } from "./policies.ts";
 import { presenceStore } from "./presence.ts";
 import { recordingStore } from "./recording.ts";
 import { reevaluationStore } from "./reevaluation.ts";
+import { repoListStore } from "./repo-lists.ts";
 import { repoStore } from "./repos.ts";
+import { searchStore } from "./search.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
 import { snapshotStore } from "./snapshots.ts";
 import { stalenessStore } from "./staleness.ts";
@@ -43,7 +46,8 @@ export function openStore(db: Db, sources: Sources) {
   const templates = templateStore(db, sources);
   const staleness = stalenessStore(db);
   const flows = flowStore(db, sources, staleness);
-  const artifacts = artifactStore(db, sources);
+  const builds = buildStore(db);
+  const artifacts = artifactStore(db, sources, builds);
   const attestations = attestationStore(db, sources);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
@@ -57,6 +61,9 @@ export function openStore(db: Db, sources: Sources) {
     membershipAuditLog: membershipAuditLogStore(db),
     apiKeys: apiKeyStore(db, sources, jobs),
     repos: repoStore(db, sources),
+    repoLists: repoListStore(db),
+    builds,
+    search: searchStore(db),
     templates,
     flows,
     trails: trailStore(db, sources),

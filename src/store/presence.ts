@@ -54,6 +54,26 @@ export type TrailMoveRow = {
   environment_name: string;
 };
 
+/** An artifact of a repository that runs in an environment now. Names are those of now. */
+export type LiveRow = {
+  environment_id: string;
+  environment_name: string;
+  environment_type: string;
+  /** The latest snapshot of the environment. */
+  snapshot_index: number;
+  /** The name under which it runs. */
+  name: string;
+  compliant: 0 | 1 | null;
+  /** Epoch seconds of the snapshot with which it started. */
+  started_at: number;
+  /** Its latest record with that repository. */
+  artifact_id: string;
+  fingerprint: string;
+  git_commit: string;
+  commit_url: string;
+  flow_name: string;
+};
+
 export function presenceStore(db: Db) {
   const ofArtifact = db.prepare<[number, string], PresenceRow>(
     `SELECT x.environment_id, n.name AS environment_name, n.archived_at, n.snapshot_count, x.annotation, x.first_index AS snapshot_index, x.last_index = ${OPEN} AS is_running,
@@ -75,8 +95,21 @@ export function presenceStore(db: Db) {
      WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(e.facts_json) THEN e.facts_json ELSE '{}' END, '$.flows') f
                    WHERE CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END = r.id)`,
   );
+  // What runs is little beside what was ever built, so it is looked at first; one step into an index tells whether it is of the repository.
+  const ofRepo = db.prepare<{ organization: number; repo: number }, LiveRow>(
+    `SELECT n.public_id AS environment_id, n.name AS environment_name, n.type AS environment_type, n.snapshot_count AS snapshot_index,
+            x.name, x.compliant, s.timestamp AS started_at, r.public_id AS artifact_id, r.fingerprint, r.git_commit, r.commit_url, f.name AS flow_name
+     FROM (SELECT x.id, (SELECT max(r.id) FROM artifacts r WHERE r.organization_id = x.organization_id AND r.fingerprint = x.fingerprint AND r.repo_id = @repo) AS record
+           FROM snapshot_artifacts x INDEXED BY snapshot_artifacts_running WHERE x.organization_id = @organization AND x.last_index = ${OPEN}) AS live
+       CROSS JOIN snapshot_artifacts x ON x.id = live.id CROSS JOIN environments n ON n.id = x.environment_id
+       CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.started_index
+       CROSS JOIN artifacts r ON r.id = live.record CROSS JOIN flows f ON f.id = r.flow_id
+     WHERE live.record IS NOT NULL AND n.archived_at IS NULL ORDER BY n.name, x.name, x.id`,
+  );
 
   return {
+    /** What runs of a repository: artifacts with a record that names it, in active environments. By environment and name. */
+    ofRepo: (organizationId: number, repoId: number): LiveRow[] => ofRepo.all({ organization: organizationId, repo: repoId }),
     /** Where a fingerprint runs and ran in an organization; environments in the order in which they were made. */
     ofArtifact(organizationId: number, fingerprint: string): Presence {
       const environments = Map.groupBy(ofArtifact.all(organizationId, fingerprint), ({ environment_id }) => environment_id);

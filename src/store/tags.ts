@@ -46,3 +46,13 @@ export const hasAllTags = (...[table, owner, id, parameter]: [...TagTable, id: s
 
 /** The list that `hasAllTags` reads. */
 export const tagFilterJson = (filters: readonly TagFilter[]): string => JSON.stringify(filters.map(({ key, value }) => [key, value]));
+
+/** A tag that some resource carries. */
+export type TagChoice = { key: string; value: string };
+
+/** Every tag in use on the resources of an organization, each once, by key and value. `resources`: the table that the tags belong to. */
+export const tagChoices = (db: Db, ...[table, owner, resources]: [...TagTable, resources: "repos" | "controls"]) =>
+  db.prepare<[number], TagChoice>(
+    `SELECT DISTINCT tag.key, tag.value FROM ${resources} AS resource JOIN ${table} AS tag ON tag.${owner} = resource.id
+     WHERE resource.organization_id = ? ORDER BY tag.key, tag.value`,
+  );

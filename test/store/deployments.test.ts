@@ -141,15 +141,15 @@ test("days are counted in UTC, of all starts or of a flow wherever it stands amo
 test("every query on deployments is served by an index, and the usual lists are read in its order", () => {
   const { db, sql } = world();
   const about = sql.filter((text) => /\b(FROM|JOIN) deployments\b/.test(text) && text.startsWith("SELECT") && !text.includes("replaced.") );
-  assert.ok(about.length >= 14);
+  assert.ok(about.length >= 26);
   for (const text of about) {
     assert.equal(scans(db, text), [], text);
   }
   const windows = about.filter((text) => text.includes("deployed_at >= @from"));
-  assert.is(windows.length, 12);
+  assert.is(windows.length, 23);
   for (const text of windows) assert.ok(plan(db, text).some((step) => /^SEARCH d USING (COVERING )?INDEX \w+ \(\w+=\? AND deployed_at>\? AND deployed_at<\?\)|^SEARCH d .*flow_id=\? AND deployed_at>/.test(step)), `${text}\n${plan(db, text).join("\n")}`);
-  const ordered = windows.filter((text) => /WHERE d\.(organization|environment)_id = @\w+ .* LIMIT/s.test(text));
-  assert.is(ordered.length, 2);
+  const ordered = windows.filter((text) => /WHERE d\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) || /lead_time.*WHERE d\.\w+ = @/s.test(text));
+  assert.is(ordered.length, 8);
   for (const text of ordered) assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
 });
 

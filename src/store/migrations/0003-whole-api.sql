@@ -230,3 +230,39 @@ CREATE INDEX membership_events_by_actor ON membership_events (organization_id, c
 CREATE INDEX membership_events_by_source ON membership_events (organization_id, source);
 
 ALTER TABLE api_keys ADD COLUMN replaced_by TEXT;
+
+-- Repositories: what lists filter by. Derived from what reports told; each further report derives it again, more exactly than
+-- SQL can (domain/repository.ts).
+ALTER TABLE repos ADD COLUMN search_name TEXT NOT NULL DEFAULT '';
+ALTER TABLE repos ADD COLUMN vcs_instance TEXT NOT NULL DEFAULT '';
+ALTER TABLE repos ADD COLUMN namespace TEXT NOT NULL DEFAULT '';
+ALTER TABLE repos ADD COLUMN latest_activity_at REAL NOT NULL DEFAULT 0;
+UPDATE repos SET
+  search_name = lower(name),
+  vcs_instance = (
+    SELECT lower(substr(authority, instr(authority, '@') + 1)) FROM (
+      SELECT substr(rest, 1, instr(rest, '/') - 1) AS authority FROM (
+        SELECT replace(replace(substr(repos.url, instr(repos.url, '://') + 3), '?', '/'), '#', '/') || '/' AS rest))),
+  namespace = trim(coalesce(
+    (SELECT group_concat(value, '/') FROM json_each(iif(json_valid(repos.namespace_path_json), repos.namespace_path_json, '[]')) WHERE value <> ''),
+    rtrim(name, replace(name, '/', ''))), '/'),
+  latest_activity_at = max(last_modified_at, coalesce((SELECT a.last_modified_at FROM artifacts a WHERE a.repo_id = repos.id ORDER BY a.id DESC LIMIT 1), 0));
+DROP INDEX repos_by_name;
+CREATE INDEX repos_listed ON repos (organization_id, name, id, search_name, provider, vcs_instance, namespace);
+
+-- Which repositories a fingerprint comes from is told by the index alone.
+DROP INDEX artifacts_by_fingerprint;
+CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id, repo_id);
+
+-- Builds: the first record of each fingerprint in an organization. Derived, written with that record.
+CREATE TABLE builds (
+  artifact_id     INTEGER PRIMARY KEY REFERENCES artifacts (id),
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  repo_id         INTEGER REFERENCES repos (id),
+  created_at      REAL NOT NULL
+) STRICT;
+INSERT INTO builds (artifact_id, organization_id, repo_id, created_at)
+SELECT a.id, a.organization_id, a.repo_id, a.created_at
+FROM (SELECT min(id) AS id FROM artifacts GROUP BY organization_id, fingerprint) AS first JOIN artifacts AS a ON a.id = first.id;
+CREATE INDEX builds_by_organization ON builds (organization_id, created_at);
+CREATE INDEX builds_by_repo ON builds (repo_id, created_at) WHERE repo_id IS NOT NULL;
