@@ -181,6 +181,7 @@ export const createArtifact = operation({
       build_url: "https://ci.example.com/payments/17",
       commit_url: `https://git.example.com/payments/commit/${EXAMPLE_COMMIT}`,
       repo_url: "https://git.example.com/payments",
+      repo_info: { id: "4711", name: "acme/payments", url: "https://git.example.com/acme/payments", provider: "github" },
       trail_name: "release-1.4.0",
       template_reference_name: "server",
     },

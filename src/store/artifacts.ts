@@ -115,6 +115,11 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
   );
   const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
   const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  // The records of several repositories are put in order by their keys alone.
+  const listSeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
+    `${PLACED} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
+  );
   const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
 
   return {
@@ -185,10 +190,8 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     listFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] => listFlow.all(flowId, limit, offset),
     /** One page of the records whose reports named one of these repositories. */
     listRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
-      const marks = repoIds.map(() => "?").join(", ");
-      return db
-        .prepare<number[], PlacedArtifactRow>(`${PLACED} WHERE a.repo_id IN (${marks}) ORDER BY a.id DESC LIMIT ? OFFSET ?`)
-        .all(...repoIds, limit, offset);
+      const [only] = repoIds;
+      return repoIds.length === 1 && only !== undefined ? listRepo.all(only, limit, offset) : listSeveralRepos.all(JSON.stringify(repoIds), limit, offset);
     },
     /** Every record of a fingerprint in an organization, oldest first. */
     everywhere: (organizationId: number, fingerprint: string): PlacedArtifactRow[] => ofFingerprint.all(organizationId, fingerprint),

@@ -29,10 +29,10 @@ export function searchStore(db: Db) {
     `${FOUND} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT ${RECORDS}`,
   );
   const ofCommit = db.prepare<[number, string], FoundRow>(`${FOUND} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC LIMIT ${RECORDS}`);
-  // In the order of the index, so that one row is read: where it ran last in the youngest of its environments.
+  // In the order of the index, so that few rows are read: where it ran last in the youngest of its environments.
   const lastName = db
     .prepare<[number, string], string>(
-      "SELECT name FROM snapshot_artifacts WHERE organization_id = ? AND fingerprint = ? ORDER BY environment_id DESC, first_index DESC LIMIT 1",
+      "SELECT name FROM snapshot_artifacts WHERE organization_id = ? AND fingerprint = ? AND now > 0 ORDER BY environment_id DESC, first_index DESC LIMIT 1",
     )
     .pluck();
 

@@ -1,0 +1,70 @@
+/** What a migration makes of data that is there already. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import Database from "better-sqlite3";
+import { namespaceOf, searchForm, vcsInstanceOf } from "../../src/domain/repository.ts";
+import { loadAddon } from "../../src/store/addon.ts";
+import { applyMigrations, migrations } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/database.ts";
+
+const test = suite("store/upgrade");
+
+/** A database as it was before the migration with that number. */
+function before(version: number): { db: Db; rest: () => void } {
+  const db: Db = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
+  applyMigrations(db, migrations().filter((step) => step.version < version));
+  db.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o1', 'acme', 'shared', 0, 0), (2, 'o2', 'globex', 'shared', 0, 0);
+    INSERT INTO templates (id, public_id, content) VALUES (1, 't', 'version: 1');
+    INSERT INTO flows (id, public_id, organization_id, name, visibility, template_id, created_at, last_modified_at) VALUES (1, 'f1', 1, 'f', 'private', 1, 0, 0), (2, 'f2', 2, 'f', 'private', 1, 0, 0)`);
+  return { db, rest: () => applyMigrations(db, migrations().filter((step) => step.version >= version)) };
+}
+
+test("0003 derives of each repository what lists filter by, as reports do", () => {
+  const { db, rest } = before(3);
+  const cases: [name: string, url: string, path: string | null][] = [
+    ["acme/Shop", "https://GitHub.com/acme/shop", null],
+    ["acme/web/cart", "https://git.test:8443/x", '["acme","web"]'],
+    ["plain", "https://git.test", null],
+    ["collection/project/repo", "https://ada@dev.azure.test/x?y=1#z", '["collection","project"]'],
+    ["a/b", "ssh://git@git.test/a/b.git", "[]"],
+    ["a/c", "https://git.test?x", null],
+    ["a/d", "https://git.test#x", '["", "told"]'],
+    ["a/e", "https://git.test/a@b", "{"],
+  ];
+  const insert = db.prepare(
+    "INSERT INTO repos (public_id, organization_id, external_id, name, url, namespace_path_json, created_at, last_modified_at) VALUES (@id, 1, @id, @name, @url, @path, 5, 6)",
+  );
+  cases.forEach(([name, url, path], place) => insert.run({ id: `r${place}`, name, url, path }));
+  rest();
+  const rows = db.prepare("SELECT name, search_name, vcs_instance, namespace, latest_activity_at FROM repos ORDER BY id").all();
+  const told = (path: string | null): string[] | null => (path === null || path === "{" ? null : (JSON.parse(path) as string[]));
+  assert.equal(
+    rows,
+    cases.map(([name, url, path]) => ({ name, search_name: searchForm(name), vcs_instance: vcsInstanceOf(url), namespace: namespaceOf(name, told(path)), latest_activity_at: 6 })),
+  );
+});
+
+test("0003 finds the builds among the artifacts, and the activity of their repositories", () => {
+  const { db, rest } = before(3);
+  db.exec("INSERT INTO repos (id, public_id, organization_id, external_id, name, url, created_at, last_modified_at) VALUES (1, 'r', 1, 'x', 'n', 'https://git.test', 5, 6)");
+  const insert = db.prepare(
+    `INSERT INTO artifacts (id, public_id, organization_id, flow_id, fingerprint, reference_name, filename, git_commit, repo_id, build_url, commit_url, template_json, created_by,
+                            created_at, last_modified_at, state, attestations_json, reasons_json, trail_id)
+     VALUES (@id, 'a' || @id, @org, @org, @fingerprint, 'n' || @id, 'app', 'c', @repo, '', '', '[]', '', @at, @at + 1, 'COMPLIANT', '[]', '[]', @org)`,
+  );
+  db.exec("INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json) VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (2, 't2', 2, 2, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')");
+  const [a, b] = ["a".repeat(64), "b".repeat(64)];
+  insert.run({ id: 11, org: 1, fingerprint: a, repo: null, at: 100 });
+  insert.run({ id: 12, org: 1, fingerprint: a, repo: 1, at: 200 });
+  insert.run({ id: 13, org: 2, fingerprint: a, repo: null, at: 300 });
+  insert.run({ id: 14, org: 1, fingerprint: b, repo: 1, at: 400 });
+  rest();
+  assert.equal(db.prepare("SELECT artifact_id, organization_id, repo_id, created_at FROM builds ORDER BY artifact_id").all(), [
+    { artifact_id: 11, organization_id: 1, repo_id: null, created_at: 100 },
+    { artifact_id: 13, organization_id: 2, repo_id: null, created_at: 300 },
+    { artifact_id: 14, organization_id: 1, repo_id: 1, created_at: 400 },
+  ]);
+  assert.is(db.prepare("SELECT latest_activity_at FROM repos").pluck().get(), 401);
+});
+
+test.run();
