@@ -19,7 +19,7 @@ function answers(answer: Answer, status: number, body: unknown): void {
 }
 
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
-  const rows = () => ["flow_tags", "environment_tags", "control_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const rows = () => ["flow_tags", "environment_tags", "control_tags", "repo_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
   const before = rows();
   answers(await call(), status, body);
   assert.equal(rows(), before);
@@ -166,6 +166,31 @@ test("a control is tagged under both words of its kind, archived too, and keeps 
   await refuses(() => patch(stranger, "control", identifier, { set_tags: { a: "b" } }), 404, { message: `"Control '${identifier}' does not exist in organization '${stranger.org}'"` });
   const others = (["snapshotter", "reader"] as const).map((role) => server.given.user(at.org, role));
   for (const key of others) await refuses(() => patch({ ...at, key }, "control", identifier, { set_tags: { a: "b" } }), 403, { message: "You don't have permission to access this resource" });
+});
+
+test("a repository is tagged by its id under both words of its kind, and by no other name of it", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  await server.given.trail(at, { flow, repo_info: { id: "17", name: "acme/shop", url: "https://git.test/shop" } });
+  const read = async (): Promise<any> => (await server.call("GET", `/repos/${at.org}/acme/shop`, { key: at.key })).body;
+  const { id, last_modified_at, latest_activity } = await read();
+  answers(await patch(at, "repo", id, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: null }), 200, "OK");
+  answers(await patch(at, "repos", id, { set_tags: { team: "shop", url: "https://x.test/" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  const after = await read();
+  assert.equal(after.tags, { team: "shop", url: "https://x.test/" });
+  assert.ok(after.last_modified_at > last_modified_at);
+  assert.is(after.latest_activity, latest_activity, "a tag is no report");
+  answers(await patch(at, "repo", id, { set_tags: null, remove_tags: ["team", "url"] }), 200, "OK");
+  assert.equal((await read()).tags, {});
+
+  const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: b c]`;
+  await refuses(() => patch(at, "repo", id, { set_tags: { ok: "1", "b c": "2" } }), 400, { message: "Input payload validation failed", errors: { "set_tags.b c": pattern } });
+  for (const name of ["17", "acme%2Fshop"])
+    await refuses(() => patch(at, "repo", name, { set_tags: { a: "b" } }), 404, { message: `Repo '${decodeURIComponent(name)}' not found in organization '${at.org}'` });
+  const other = server.given.org();
+  await refuses(() => patch(other, "repo", id, { set_tags: { a: "b" } }), 404, { message: `Repo '${id}' not found in organization '${other.org}'` });
+  const reader = { org: at.org, key: server.given.user(at.org, "reader") };
+  await refuses(() => patch(reader, "repo", id, { set_tags: { a: "b" } }), 403, { message: "You don't have permission to access this resource" });
 });
 
 test("a flow and an environment of one name have tags of their own", async () => {

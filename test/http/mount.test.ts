@@ -76,6 +76,18 @@ test("a literal segment wins over a parameter", async () => {
   assert.not.match((await get(`/attestations/${at.org}/list_attestations_for_criteria2`)).text, /commit_list/);
 });
 
+test("a pattern that takes more than its operation leaves the rest to the next one", async () => {
+  const missing = (name: string) => ({ message: `Repo '${name}' not found in organization '${at.org}'` });
+  const id = "00000000-0000-0000-0000-00000000";
+  assert.equal((await get(`/repos/${at.org}/${id}/deployments`)).body, missing(id));
+  assert.equal((await get(`/repos/${at.org}/acme/deployments`)).body, missing("acme/deployments"));
+  assert.equal((await get(`/repos/${at.org}/${id}/x/deployments`)).body, missing(`${id}/x/deployments`));
+  for (const path of [`/repos/${at.org}/acme/deployments`, `/repos/${at.org}/${id}/deployments`]) {
+    const answer = await bare("PUT", path);
+    assert.equal([answer.status, answer.headers.get("Allow")], [405, "GET, HEAD"], path);
+  }
+});
+
 test("the method decides where two operations share a shape", async () => {
   const path = `/attestations/${at.org}/flow/trail/none/generic`;
   assert.is((await get(path)).status, 404);

@@ -138,6 +138,24 @@ test("days are counted in UTC, of all starts or of a flow wherever it stands amo
   assert.equal([at(release.id), at(other.id), at(99), at(release.id, 99)], [MIDNIGHT + DAY, MIDNIGHT + DAY - 0.5, null, null]);
 });
 
+test("points for charts: the deployments of a list, the oldest first, with what they took", () => {
+  const { store, prod, staging, flow, deployed, all, artifact, clock, organizationId } = world();
+  const repo = store.repos.capture(organizationId, { externalId: "r", provider: "", name: "r", url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+  const built = artifact(flow.id, null, OLD);
+  const builtAt = clock.at;
+  deployed(staging, builtAt + 50, OLD, { artifactId: built, repoId: repo });
+  deployed(prod, builtAt + 9, OLD, { artifactId: built, repoId: repo });
+  deployed(prod, builtAt + 20, OLD, { artifactId: built, repoId: repo, ordinal: 1 });
+  deployed(prod, builtAt + 10, OTHER, { artifactId: built });
+  const points = (filter: Partial<DeploymentFilter>) => store.deployments.points({ ...all, ...filter });
+  const [first, second] = [{ environment_id: prod, deployed_at: builtAt + 9, lead_time: 9 }, { environment_id: staging, deployed_at: builtAt + 50, lead_time: 50 }];
+  assert.equal(points({ repoIds: [repo] }), [first, second]);
+  assert.equal(points({ repoIds: [repo], environmentIds: [prod] }), [first]);
+  assert.equal(points({ repoIds: [repo], environmentIds: [prod, staging], from: builtAt + 50, to: builtAt + 50 }), [second]);
+  assert.equal(points({ repoIds: [repo], environmentIds: [] }), []);
+  assert.is(points({}).length, 3);
+});
+
 test("every query on deployments is served by an index, and the usual lists are read in its order", () => {
   const { db, sql } = world();
   const about = sql.filter((text) => /\b(FROM|JOIN) deployments\b/.test(text) && text.startsWith("SELECT") && !text.includes("replaced.") );

@@ -139,4 +139,48 @@ test("both questions are answered from the index of fingerprints", () => {
   ]]);
 });
 
+test("of a repository runs whatever has a record that names it, once for each name in each active environment", () => {
+  const { report, prod, stage, environment, flow, trail, artifact, store, organizationId, time, clock, db } = told();
+  const repo = (externalId: string) =>
+    store.repos.capture(organizationId, { externalId, provider: "", name: externalId, url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+  const [shop, other] = [repo("shop"), repo("other")];
+  const f = flow("f");
+  const t = trail(f.id, "t");
+  const [C, D] = ["c".repeat(64), "d".repeat(64)];
+  const first = artifact(f.id, t.id, A, { repo_id: shop, git_commit: "1".repeat(40), commit_url: "https://git.test/1" });
+  const again = artifact(flow("g").id, null, A, { repo_id: shop, git_commit: "2".repeat(40) });
+  artifact(f.id, t.id, A, { repo_id: other, referenceName: "late" });
+  artifact(f.id, t.id, C, { repo_id: shop });
+  artifact(f.id, t.id, D);
+  clock.at += 50;
+  const gone = environment(organizationId, "gone");
+  report(stage, [{ name: "z", fingerprint: A }, { name: "a", fingerprint: A }, app(B), app(D)]);
+  report(prod, [app(A), app(C)]);
+  report(gone, [app(A)]);
+  db.prepare("UPDATE environments SET archived_at = 1 WHERE id = ?").run(gone);
+  report(stage, [{ name: "z", fingerprint: A }, { name: "a", fingerprint: A }, app(D)]);
+  report(prod, [app(A)]);
+  const record = store.artifacts.get(again);
+  const row = (id: number, index: number, name: string) => {
+    const { public_id, name: environment_name, type } = store.environments.get(id);
+    return {
+      environment_id: public_id, environment_name, environment_type: type, snapshot_index: index, name, compliant: null, started_at: time(id, 1),
+      artifact_id: record.public_id, fingerprint: A, git_commit: record.git_commit, commit_url: record.commit_url, flow_name: "g",
+    };
+  };
+  assert.is.not(first, again);
+  assert.equal(store.presence.ofRepo(organizationId, shop), [row(prod, 2, "app"), row(stage, 2, "a"), row(stage, 2, "z")]);
+  assert.equal(store.presence.ofRepo(organizationId, other).map(({ environment_name, name }) => [environment_name, name]), [["prod", "app"], ["stage", "a"], ["stage", "z"]]);
+  assert.equal([store.presence.ofRepo(organizationId, 99), store.presence.ofRepo(99, shop)], [[], []]);
+});
+
+test("what runs of a repository is looked for among what runs, in indexes alone", () => {
+  const { db, sql } = told();
+  const [text] = sql.filter((one) => one.includes("AS live"));
+  const steps = plan(db, text as string);
+  assert.is(steps[0], "SEARCH x USING COVERING INDEX snapshot_artifacts_running (organization_id=?)");
+  assert.ok(steps.includes("SEARCH r USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"), steps.join("\n"));
+  assert.equal(steps.filter((step) => step.startsWith("SCAN")), []);
+});
+
 test.run();
