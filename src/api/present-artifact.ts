@@ -181,7 +181,7 @@ export function presentArtifact(context: Context, row: PlacedArtifactRow): Stati
 export function historyOf(
   { store }: Context,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
-  presence: Presence,
+  presence: Pick<Presence, "moves">,
 ): HistoryEntry[] {
   const received = hasEvidence(row) ? store.attestations.receivedBy(row.id) : [];
   return [
@@ -192,7 +192,7 @@ export function historyOf(
 }
 
 /** Where an artifact started and stopped, the oldest first. */
-export const movesOf = ({ moves }: Presence): HistoryEntry[] =>
+export const movesOf = ({ moves }: Pick<Presence, "moves">): HistoryEntry[] =>
   moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
     event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
     timestamp,

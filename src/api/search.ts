@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../http/schema.ts";
-import type { Presence } from "../store/presence.ts";
+import type { RecentPresence } from "../store/presence.ts";
 import type { FoundRow } from "../store/search.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
@@ -51,7 +51,7 @@ const SearchResponse = named(
           exited_from: Type.Array(Type.String(), { description: "Environment and the snapshot that showed the exit" }),
           html_url: Type.String(),
           api_url: Type.String(),
-          history: Type.Array(HistoryEntry),
+          history: Type.Array(HistoryEntry, { description: "Of the starts and stops in an environment the latest ones" }),
         }),
       ),
       { description: `The latest record in each flow, newest first, at most ${MOST_ARTIFACTS}` },
@@ -60,12 +60,12 @@ const SearchResponse = named(
 );
 type FoundArtifact = Static<typeof SearchResponse>["artifacts"][number];
 
-const placesIn = ({ running, exited }: Presence): Pick<FoundArtifact, "running_in" | "exited_from"> => {
-  const text = ({ environment_name, snapshot_index }: Presence["running"][number]): string => `${environment_name}#${snapshot_index}`;
+const placesIn = ({ running, exited }: RecentPresence): Pick<FoundArtifact, "running_in" | "exited_from"> => {
+  const text = ({ environment_name, snapshot_index }: RecentPresence["running"][number]): string => `${environment_name}#${snapshot_index}`;
   return { running_in: running.map(text), exited_from: exited.map(text) };
 };
 
-function presentReported(context: Context, row: FoundRow, presence: Presence): FoundArtifact {
+function presentReported(context: Context, row: FoundRow, presence: RecentPresence): FoundArtifact {
   const { urls, organization } = context;
   return {
     fingerprint: row.fingerprint,
@@ -87,7 +87,7 @@ function presentReported(context: Context, row: FoundRow, presence: Presence): F
 }
 
 /** An artifact that only ran (decision 85). */
-const presentUnreported = (fingerprint: string, name: string, presence: Presence): FoundArtifact => ({
+const presentUnreported = (fingerprint: string, name: string, presence: RecentPresence): FoundArtifact => ({
   fingerprint,
   name,
   has_provenance: false,
@@ -107,9 +107,9 @@ const presentUnreported = (fingerprint: string, name: string, presence: Presence
 
 function artifactsOf(context: Context, fingerprints: readonly string[], commits: readonly string[]): FoundArtifact[] {
   const { store, organization } = context;
-  const presences = new Map<string, Presence>();
-  const presenceOf = (fingerprint: string): Presence => {
-    const presence = presences.get(fingerprint) ?? store.presence.ofArtifact(organization.id, fingerprint);
+  const presences = new Map<string, RecentPresence>();
+  const presenceOf = (fingerprint: string): RecentPresence => {
+    const presence = presences.get(fingerprint) ?? store.presence.recent(organization.id, fingerprint);
     presences.set(fingerprint, presence);
     return presence;
   };

@@ -23,6 +23,9 @@ export type Presence = {
   firstStarts: FirstStart[];
 };
 
+/** What is known of it without looking at all that ever happened: the first starts may lie too far back. */
+export type RecentPresence = Omit<Presence, "firstStarts">;
+
 type PresenceRow = {
   environment_id: number;
   environment_name: string;
@@ -74,14 +77,29 @@ export type LiveRow = {
   flow_name: string;
 };
 
+const PRESENT = `SELECT x.environment_id, n.name AS environment_name, n.archived_at, n.snapshot_count, x.annotation, x.first_index AS snapshot_index,
+    s.timestamp, CASE WHEN json_valid(x.instances_json) THEN nullif(x.instances_json ->> '$.created[0]', 0) END AS created`;
+const PLACED = `FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
+    CROSS JOIN environments n ON n.id = x.environment_id`;
+
+/** Rows of an environment that are looked at for what is recent. A job that starts every few minutes leaves hundreds a day. */
+const RECENT = 50;
+
 export function presenceStore(db: Db) {
   const ofArtifact = db.prepare<[number, string], PresenceRow>(
-    `SELECT x.environment_id, n.name AS environment_name, n.archived_at, n.snapshot_count, x.annotation, x.first_index AS snapshot_index, x.last_index = ${OPEN} AS is_running,
-            s.timestamp, CASE WHEN json_valid(x.instances_json) THEN nullif(x.instances_json ->> '$.created[0]', 0) END AS created
-     FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
-     CROSS JOIN environments n ON n.id = x.environment_id
+    `${PRESENT}, x.last_index = ${OPEN} AS is_running ${PLACED}
      WHERE x.organization_id = ? AND x.fingerprint = ? AND (${MOVES} OR x.last_index = ${OPEN})
      ORDER BY x.environment_id, x.first_index, x.id`,
+  );
+  const environmentBehind = db
+    .prepare<[number, string, number], number>(
+      "SELECT environment_id FROM snapshot_artifacts WHERE organization_id = ? AND fingerprint = ? AND environment_id > ? ORDER BY environment_id LIMIT 1",
+    )
+    .pluck();
+  const recentOfArtifact = db.prepare<[number, string, number], PresenceRow>(
+    `${PRESENT}, EXISTS (SELECT 1 FROM snapshot_artifacts o WHERE o.organization_id = x.organization_id AND o.fingerprint = x.fingerprint
+                           AND o.environment_id = x.environment_id AND o.last_index = ${OPEN}) AS is_running ${PLACED}
+     WHERE x.organization_id = ? AND x.fingerprint = ? AND x.environment_id = ? ORDER BY x.first_index DESC, x.id DESC LIMIT ${RECENT}`,
   );
   // The facts decide whose provenance it was; a damaged record was nobody's.
   const ofTrails = db.prepare<[string], TrailMoveRow>(
@@ -117,6 +135,14 @@ export function presenceStore(db: Db) {
       for (const rows of environments.values()) tell(presence, rows);
       presence.moves.sort((a, b) => a.timestamp - b.timestamp);
       return presence;
+    },
+    /** As ofArtifact, but of each environment the latest moves only, so that what is read has a bound. */
+    recent(organizationId: number, fingerprint: string): RecentPresence {
+      const presence: Presence = { running: [], exited: [], moves: [], firstStarts: [] };
+      for (let id = environmentBehind.get(organizationId, fingerprint, 0); id !== undefined; id = environmentBehind.get(organizationId, fingerprint, id))
+        tell(presence, recentOfArtifact.all(organizationId, fingerprint, id).reverse());
+      const { running, exited, moves } = presence;
+      return { running, exited, moves: moves.sort((a, b) => a.timestamp - b.timestamp) };
     },
     /** What the artifacts of these trails did, by trail, oldest first. */
     ofTrails: (trailIds: readonly number[]): Map<number, TrailMoveRow[]> =>

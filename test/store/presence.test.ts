@@ -122,14 +122,22 @@ test("trails are told of starts and stops of their records, when those were the 
   }
 });
 
-test("both questions are answered from the index of fingerprints", () => {
+test("every question is answered from the index of fingerprints", () => {
   const { db, sql } = opened();
   const [artifact, trails] = ["is_running", "FROM json_each(?) t CROSS JOIN artifacts r"].map((part) => sql.filter((text) => text.includes(part)));
   assert.equal(artifact?.map((text) => plan(db, text)), [[
     "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
     "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
     "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+  ], [
+    "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id=?)",
+    "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
+    "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+    "CORRELATED SCALAR SUBQUERY 1",
+    "SEARCH o USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=? AND environment_id=?)",
   ]]);
+  const steps = sql.filter((text) => text.startsWith("SELECT environment_id FROM snapshot_artifacts"));
+  assert.equal(steps.map((text) => plan(db, text)), [["SEARCH snapshot_artifacts USING COVERING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id>?)"]]);
   assert.equal(trails?.map((text) => plan(db, text).filter((step) => step.startsWith("SEARCH"))), [[
     "SEARCH r USING INDEX artifacts_identity (trail_id=?)",
     "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
@@ -137,6 +145,37 @@ test("both questions are answered from the index of fingerprints", () => {
     "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
     "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
   ]]);
+});
+
+test("what is recent of an artifact is all there is, but for the first starts, while there is little of it", () => {
+  const { of, report, prod, stage, store, organizationId } = told();
+  const recent = () => store.presence.recent(organizationId, A);
+  assert.equal(recent(), { running: [], exited: [], moves: [] });
+  report(stage, [app(A)]);
+  report(prod, [app(A), { name: "second", fingerprint: A }]);
+  report(prod, [app(A, { instances: 3 }), { name: "other", fingerprint: B }]);
+  report(stage, []);
+  for (const _step of [1, 2]) {
+    const { running, exited, moves } = of(A);
+    assert.equal(recent(), { running, exited, moves });
+    report(prod, []);
+  }
+});
+
+test("what is recent has a bound in each environment, and still tells that it runs there", () => {
+  const { of, report, prod, stage, store, organizationId } = told();
+  report(stage, [app(A)]);
+  const steady = { name: "steady", fingerprint: A };
+  for (let turn = 0; turn < 40; turn++) {
+    report(prod, [steady, { name: "job", fingerprint: A }]);
+    report(prod, [steady]);
+  }
+  const [all, recent] = [of(A), store.presence.recent(organizationId, A)];
+  assert.equal([recent.running, recent.exited], [all.running, all.exited]);
+  assert.equal([all.moves.length, recent.moves.length], [81, 51]);
+  assert.equal(recent.moves.filter(({ environment_name }) => environment_name === "prod"), all.moves.slice(-50));
+  report(prod, []);
+  assert.equal(store.presence.recent(organizationId, A).exited, of(A).exited);
 });
 
 test("of a repository runs whatever has a record that names it, once for each name in each active environment", () => {
