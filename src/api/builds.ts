@@ -4,11 +4,11 @@ import type { Static } from "typebox";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Nullable, named } from "../http/schema.ts";
 import type { BuildFilter, BuildRow } from "../store/builds.ts";
-import { Place } from "./deployments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages } from "./paging.ts";
+import { Place, place } from "./shapes.ts";
 import { EpochWindow, WINDOW_DAYS, epochWindow } from "./windows.ts";
 
 const BuildItemResponse = named(
@@ -37,7 +37,6 @@ const BuildStatisticsResponse = named(
 /** A build of which the record is gone is still counted, so it is shown too, marked. */
 function presentBuild({ urls, organization: { name: org } }: Context, row: BuildRow): Static<typeof BuildItemResponse> {
   const { fingerprint, flow_name, artifact_public_id, repo_name, repo_external_id, repo_public_id } = row;
-  const place = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
   const isKnown = fingerprint !== null && flow_name !== null && artifact_public_id !== null;
   return {
     created_at: row.created_at,

@@ -15,11 +15,8 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages } from "./paging.ts";
+import { Place, place } from "./shapes.ts";
 import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "./windows.ts";
-
-const Href = Closed({ href: Type.String() });
-/** An object in the API, and its page for people. */
-export const Place = Closed({ self: Href, html: Href });
 
 const ReplacedArtifact = named(
   "ReplacedArtifact",
@@ -79,7 +76,6 @@ const DeploymentFrequencyResponse = named(
 export function presentDeployment({ urls, organization: { name: org } }: Context, row: DeploymentRow): Static<typeof DeploymentResponse> {
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
-  const place = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
   return {
     environment_name: environment,
     fingerprint: row.fingerprint,

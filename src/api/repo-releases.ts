@@ -6,12 +6,13 @@ import { NO_BODY } from "../http/operation.ts";
 import { Closed, Matching, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import type { DeploymentFilter } from "../store/deployments.ts";
 import type { LiveRow } from "../store/presence.ts";
-import { DeploymentListPage, Place, placesOf, presentDeployment } from "./deployments.ts";
+import { DeploymentListPage, placesOf, presentDeployment } from "./deployments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { OrgPath } from "./organizations.ts";
 import { counts, pages } from "./paging.ts";
 import { RepoChoice, RepoNamePath, chooseRepo } from "./repos.ts";
+import { Href, Place, place } from "./shapes.ts";
 import { EpochWindow, WINDOW_DAYS, epochWindow } from "./windows.ts";
 
 const RepoLiveStatusResponse = named(
@@ -52,11 +53,9 @@ const RepoLiveStatusResponse = named(
         ),
       }),
     ),
-    _links: Closed({ self: Closed({ href: Type.String() }), repo: Closed({ href: Type.String() }) }),
+    _links: Closed({ self: Href, repo: Href }),
   }),
 );
-
-const place = (self: string, html: string): Static<typeof Place> => ({ self: { href: self }, html: { href: html } });
 
 function presentLive({ urls, organization: { name: org } }: Context, repoId: string, rows: readonly LiveRow[]): Static<typeof RepoLiveStatusResponse> {
   const artifacts = new Map(rows.map((row) => [row.artifact_id, row]));

@@ -10,10 +10,8 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages, presentEach } from "./paging.ts";
-import { RepoProvider, fromJson } from "./shapes.ts";
+import { Href, RepoProvider, fromJson } from "./shapes.ts";
 import { TagChoice, Tags, tagFilters } from "./tags.ts";
-
-const Href = Closed({ href: Type.String() });
 
 const RepoResponse = named(
   "RepoResponse",

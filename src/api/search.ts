@@ -13,7 +13,7 @@ import { HistoryEntry, historyOf, movesOf } from "./present-artifact.ts";
 
 /** Fingerprints and commits with one beginning: more than these nobody chooses from, a longer beginning is quicker. */
 const MOST_MATCHES = 10;
-/** Artifacts in an answer: as many as a large repository builds from a commit. */
+/** Reported artifacts in an answer: as many as a large repository builds from a commit. */
 const MOST_ARTIFACTS = 50;
 /** Ids are stored in lower case, and looked for in any. */
 const SEARCH_VALUE = "^[a-fA-F0-9]{5,}$";
@@ -54,7 +54,7 @@ const SearchResponse = named(
           history: Type.Array(HistoryEntry, { description: "Of the starts and stops in an environment the latest ones" }),
         }),
       ),
-      { description: `The latest record in each flow, newest first, at most ${MOST_ARTIFACTS}` },
+      { description: `The latest record in each flow, newest first, at most ${MOST_ARTIFACTS}; then what only ran` },
     ),
   }),
 );

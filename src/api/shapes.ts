@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
 import { repoUrlProblem } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
-import { Maybe, Matching, Nullable, OneOf, named } from "../http/schema.ts";
+import { Closed, Maybe, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/repos.ts";
 
 /**
@@ -148,6 +148,11 @@ export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResp
   const info = JSON.parse(json) as RepoInfoInput;
   return { name: info.name, url: info.url, id: info.id ?? "", description: info.description ?? "" };
 }
+
+export const Href = Closed({ href: Type.String() });
+/** Links to an object: in the API, and its page for people. */
+export const Place = Closed({ self: Href, html: Href });
+export const place = (self: string, html: string): Static<typeof Place> => ({ self: { href: self }, html: { href: html } });
 
 /** JSON text of a value for a `..._json` column; null for null and undefined. */
 export const toJson = (value: unknown): string | null => (value === null || value === undefined ? null : JSON.stringify(value));

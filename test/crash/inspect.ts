@@ -81,8 +81,13 @@ function bindings(db: Db): string[] {
 function together(db: Db): string[] {
   const reported = "SELECT public_id AS id FROM attestations";
   const audited = "SELECT detail_json ->> 'attestation_id' AS id FROM audit_log WHERE event = 'attestation.reported'";
+  const builds = "SELECT artifact_id, organization_id, repo_id, created_at FROM builds";
+  const firstRecords =
+    "SELECT a.id, a.organization_id, a.repo_id, a.created_at FROM (SELECT min(id) AS id FROM artifacts GROUP BY organization_id, fingerprint) f JOIN artifacts a ON a.id = f.id";
   const questions: readonly (readonly [problem: string, sql: string])[] = [
     ["attestations that the audit log does not know", `SELECT count(*) FROM (${reported} EXCEPT ${audited})`],
+    ["builds that are not the first record of a fingerprint", `SELECT count(*) FROM (${builds} EXCEPT ${firstRecords})`],
+    ["first records of fingerprints that are no builds", `SELECT count(*) FROM (${firstRecords} EXCEPT ${builds})`],
     ["audit entries of attestations that are not there", `SELECT count(*) FROM (${audited} EXCEPT ${reported})`],
     [
       "attestations that are not in the history of their trail, or more than once",
