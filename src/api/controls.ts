@@ -11,7 +11,7 @@ import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages, presentEach } from "./paging.ts";
 import { LIST_LENGTH, NAME_LENGTH, PATH_LENGTH, TEXT_LENGTH, Text, Url } from "./shapes.ts";
-import { Tags, tagFilters } from "./tags.ts";
+import { TagChoice, Tags, tagFilters } from "./tags.ts";
 
 export const CONTROLS = { tag: "Controls", feature: "controls" } as const;
 
@@ -158,8 +158,6 @@ export const postControl = operation({
     return { status: 201, body: presentControl(context, row) };
   },
 });
-
-const TagChoice = named("TagChoice", Closed({ key: Type.String(), value: Type.String() }));
 
 export const listControlTagChoices = operation({
   ...CONTROLS,

@@ -8,8 +8,8 @@
 import { conflict, notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
 import type { OrganizationRow } from "./organizations.ts";
-import { hasAllTags, tagFilterJson, tagTable } from "./tags.ts";
-import type { TagChange, TagFilter, Tags } from "./tags.ts";
+import { hasAllTags, tagChoices, tagFilterJson, tagTable } from "./tags.ts";
+import type { TagChange, TagChoice, TagFilter, Tags } from "./tags.ts";
 
 /** Name of a link to its address. */
 export type Links = Readonly<Record<string, string>>;
@@ -114,10 +114,7 @@ export function controlStore(db: Db, { now, newId }: Sources) {
   );
   const tags = tagTable(db, "control_tags", "control_id");
   const setModified = db.prepare("UPDATE controls SET last_modified_at = ? WHERE id = ?");
-  const choices = db.prepare<[number], { key: string; value: string }>(
-    `SELECT DISTINCT tag.key, tag.value FROM controls AS control JOIN control_tags AS tag ON tag.control_id = control.id
-     WHERE control.organization_id = ? ORDER BY tag.key, tag.value`,
-  );
+  const choices = tagChoices(db, "control_tags", "control_id", "controls");
 
   const find = (organizationId: number, identifier: string): ControlRow | null => byIdentifier.get(organizationId, identifier) ?? null;
 
@@ -197,7 +194,7 @@ export function controlStore(db: Db, { now, newId }: Sources) {
       setModified.run(now(), controlId);
     },
     /** Every pair of key and value on a control of the organization, archived ones included, each once. */
-    tagChoices: (organizationId: number): { key: string; value: string }[] => choices.all(organizationId),
+    tagChoices: (organizationId: number): TagChoice[] => choices.all(organizationId),
   };
 }
 
