@@ -11,24 +11,13 @@ import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { evidencePath } from "../vault/layout.ts";
+import type { FeedNews, FeedOrder } from "./feeds.ts";
 
 /** What the thread is started with: the evidence root. */
 export type EvidenceWorkerData = { root: string };
 
-/**
- * Orders. `open`: offsets in bytes, `end` inclusive, null for the end of the file; `size` is what the file must have,
- * null when it is not known; `credits` is the number of chunks that may be sent at once. `more` grants one more chunk.
- */
-export type EvidenceOrder =
-  | { type: "open"; id: number; digest: string; start: number; end: number | null; size: number | null; credits: number }
-  | { type: "more"; id: number }
-  | { type: "cancel"; id: number };
-
-/** Answers. After `last` or `failed` there are no more for this id, and its descriptor is closed. */
-export type EvidenceNews =
-  | { type: "opened"; id: number }
-  | { type: "chunk"; id: number; bytes: Uint8Array<ArrayBuffer>; last: boolean }
-  | { type: "failed"; id: number; reason: Failure };
+/** Offsets in bytes, `end` inclusive, null for the end of the file; `size` is what the file must have, null when it is not known. */
+export type EvidenceRead = { digest: string; start: number; end: number | null; size: number | null };
 
 /** `text` says what is wrong; `code` is the errno name where the operating system refused. */
 export type Failure = { kind: "missing" | "damaged" | "range" | "io"; text: string; code: string | null };
@@ -61,10 +50,10 @@ if (port === null) throw new Error("this file runs as a worker thread only");
 const { root } = workerData as EvidenceWorkerData;
 const readings = new Map<number, Reading>();
 
-port.on("message", (order: EvidenceOrder) => {
+port.on("message", (order: FeedOrder<EvidenceRead>) => {
   try {
     if (order.type === "open") {
-      const reading = open(order);
+      const reading = open(order.id, order.request);
       readings.set(order.id, reading);
       send({ type: "opened", id: order.id });
       for (let credit = 0; credit < order.credits && readings.has(order.id); credit += 1) sendChunk(reading);
@@ -81,11 +70,11 @@ port.on("message", (order: EvidenceOrder) => {
   }
 });
 
-function send(news: EvidenceNews): void {
+function send(news: FeedNews<Failure>): void {
   port?.postMessage(news, news.type === "chunk" ? [news.bytes.buffer] : []);
 }
 
-function open({ id, digest, start, end: lastByte, size: expected }: EvidenceOrder & { type: "open" }): Reading {
+function open(id: number, { digest, start, end: lastByte, size: expected }: EvidenceRead): Reading {
   const fd = openSync(evidencePath(root, digest), "r");
   try {
     const { size } = fstatSync(fd);
