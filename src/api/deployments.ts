@@ -73,7 +73,8 @@ const DeploymentFrequencyResponse = named(
   }),
 );
 
-export function presentDeployment({ urls, organization: { name: org } }: Context, row: DeploymentRow): Static<typeof DeploymentResponse> {
+/** A deployment as lists show it. */
+export function presentDeployment({ urls, organization: { name: org } }: Pick<Context, "urls" | "organization">, row: DeploymentRow): Static<typeof DeploymentResponse> {
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
   return {

@@ -43,6 +43,9 @@ export type Context = {
   readonly pending: (() => Promise<void>)[];
 };
 
+/** What showing records needs of a context. */
+export type Showing = Pick<Context, "store" | "urls" | "organization">;
+
 /** Takes work that would hold up everybody else to a thread of its own; see jobs/recorder.ts. */
 export type Recorder = {
   /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */

@@ -11,7 +11,7 @@ import type { PlacedArtifactRow } from "../store/artifacts.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
 import type { Presence } from "../store/presence.ts";
 import { presentAttestation } from "./attestations/present.ts";
-import type { Context } from "./kit.ts";
+import type { Showing } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
 import { GitCommitInfo, RepoInfoResponse, fromJson, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
@@ -98,7 +98,7 @@ type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 /** Whether any attestation is bound: then, and only then, is an entry COMPLETE, so that the others need no query. */
 const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean => row.attestations_json.includes('"COMPLETE"');
 
-function presentShared(context: Context, row: PlacedArtifactRow): Shared {
+function presentShared(context: Showing, row: PlacedArtifactRow): Shared {
   const { urls } = context;
   const org = context.organization.name;
   return {
@@ -127,7 +127,7 @@ function presentShared(context: Context, row: PlacedArtifactRow): Shared {
   };
 }
 
-function evidenceOf(context: Context, row: PlacedArtifactRow): Record<string, Evidence> {
+function evidenceOf(context: Showing, row: PlacedArtifactRow): Record<string, Evidence> {
   if (row.trail_id === null || !hasEvidence(row)) return {};
   const records = context.store.attestations.latestOfArtifact(row.trail_id, row.id);
   return Object.fromEntries(records.map((record) => [record.name, presentEvidence(context, record)]));
@@ -142,7 +142,7 @@ const FACTS = [
   ["pull_requests", "pull_requests"],
 ] as const;
 
-function presentEvidence(context: Context, record: PlacedAttestationRow): Evidence {
+function presentEvidence(context: Showing, record: PlacedAttestationRow): Evidence {
   const shown = presentAttestation(context, record) as ReturnType<typeof presentAttestation> & Record<string, unknown>;
   const facts = FACTS.filter(([, source]) => shown[source] !== undefined).map(([name, source]) => [name, shown[source]]);
   return {
@@ -162,7 +162,7 @@ function presentEvidence(context: Context, record: PlacedAttestationRow): Eviden
 }
 
 /** One record in full. @throws SyntaxError for a damaged record. */
-export function presentArtifact(context: Context, row: PlacedArtifactRow): Static<typeof ArtifactResponse> {
+export function presentArtifact(context: Showing, row: PlacedArtifactRow): Static<typeof ArtifactResponse> {
   const reasons = fromJson<string[]>(row.reasons_json) ?? [];
   const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
   return {
@@ -179,7 +179,7 @@ export function presentArtifact(context: Context, row: PlacedArtifactRow): Stati
 
 /** What happened to a record: its report, its evidence, and where it started and stopped. */
 export function historyOf(
-  { store }: Context,
+  { store }: Showing,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
   presence: Pick<Presence, "moves">,
 ): HistoryEntry[] {
@@ -217,11 +217,11 @@ function leadTimes(row: PlacedArtifactRow, { firstStarts, moves }: Presence) {
 }
 
 /** Records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-export const presentArtifacts = (context: Context, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactResponse>[] =>
+export const presentArtifacts = (context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactResponse>[] =>
   presentEach(rows, (row) => presentArtifact(context, row), (row) => presentArtifact(context, unreadable(row)));
 
 /** Records as the lists show them; as presentArtifacts. */
-export const presentArtifactItems = (context: Context, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] =>
+export const presentArtifactItems = (context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] =>
   presentEach(
     rows,
     (row) => ({ ...presentShared(context, row), releases: [] }),

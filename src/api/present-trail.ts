@@ -4,12 +4,12 @@ import type { Static } from "typebox";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { EMPTY_TEMPLATE_TEXT } from "../domain/template.ts";
 import type { Template } from "../domain/template.ts";
-import { mergedByTime } from "../domain/time.ts";
+import { mergeByTime } from "../domain/time.ts";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { TrailMoveRow } from "../store/presence.ts";
-import type { TrailRow } from "../store/trails.ts";
-import type { Context } from "./kit.ts";
+import type { TrailEventRow, TrailRow } from "../store/trails.ts";
+import type { Showing } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
 import { GitCommitInfo, UserData, fromJson, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
@@ -132,11 +132,18 @@ export const TrailResponse = named(
   }),
 );
 type TrailValue = Static<typeof TrailResponse>;
+export type TrailEventValue = Static<typeof TrailEvent>;
 
 type ShownFlow = { flow: FlowRow; tags: Record<string, string> };
 
 /** Presents these trails; what several of them share is read once, and what their artifacts did where in one query for all. */
-export function trailPresenter({ store, organization, urls }: Context, rows: readonly TrailRow[]): (row: TrailRow) => TrailValue {
+export function trailPresenter(context: Showing, rows: readonly TrailRow[]): (row: TrailRow) => TrailValue {
+  const parts = trailParts(context, rows);
+  return (row) => ({ ...parts.outline(row), events: [...parts.events(row, context.store.trails.events(row.id))] });
+}
+
+/** The trails in two parts: all but the history, and the history event by event, because it may be longer than memory. */
+export function trailParts({ store, organization, urls }: Showing, rows: readonly TrailRow[]) {
   const moves = store.presence.ofTrails(rows.map(({ id }) => id));
   const flows = new Map<number, ShownFlow>();
   const templates = new Map<number, Template & { content: string }>();
@@ -151,37 +158,38 @@ export function trailPresenter({ store, organization, urls }: Context, rows: rea
     templates.set(id, template);
     return template;
   }
+  function* reported(rows: Iterable<TrailEventRow>, place: object): Generator<TrailEventValue> {
+    for (const { type, timestamp, event_json } of rows)
+      yield { type: type as TrailEventValue["type"], timestamp, ...place, ...(JSON.parse(event_json) as object) } as TrailEventValue;
+  }
 
-  return (row) => {
-    const { flow, tags } = flowOf(row.flow_id);
-    const place = { org_id: organization.public_id, flow_id: flow.public_id, trail_id: row.public_id };
-    return {
-      name: row.name,
-      description: row.description,
-      git_commit_info: fromJson<GitCommitInfoValue>(row.git_commit_info_json),
-      origin_url: row.origin_url,
-      user_data: fromJson<Record<string, unknown> | unknown[]>(row.user_data_json),
-      repo_ids: store.trails.repoIds(row.id),
-      created_at: row.created_at,
-      last_modified_at: row.last_modified_at,
-      created_by: row.created_by,
-      flow: { name: flow.name, tags },
-      external_urls: fromJson<Record<string, Static<typeof ExternalUrl>>>(row.external_urls_json),
-      html_url: urls.trailPage(organization.name, flow.name, row.name),
-      template: templateOf(row.template_id),
-      compliance_status: JSON.parse(row.compliance_json) as TrailStatus,
-      compliance_state: row.state,
-      is_compliant: row.state === "COMPLIANT",
-      events: mergedByTime(
-        store.trails.events(row.id).map(({ type, timestamp, event_json }) => ({
-          type: type as (typeof EVENT_TYPES)[number],
-          timestamp,
-          ...place,
-          ...(JSON.parse(event_json) as object),
-        })),
-        (moves.get(row.id) ?? []).map((move) => ({ ...presentMove(move), ...place })),
-      ),
-    };
+  return {
+    outline(row: TrailRow): Omit<TrailValue, "events"> {
+      const { flow, tags } = flowOf(row.flow_id);
+      return {
+        name: row.name,
+        description: row.description,
+        git_commit_info: fromJson<GitCommitInfoValue>(row.git_commit_info_json),
+        origin_url: row.origin_url,
+        user_data: fromJson<Record<string, unknown> | unknown[]>(row.user_data_json),
+        repo_ids: store.trails.repoIds(row.id),
+        created_at: row.created_at,
+        last_modified_at: row.last_modified_at,
+        created_by: row.created_by,
+        flow: { name: flow.name, tags },
+        external_urls: fromJson<Record<string, Static<typeof ExternalUrl>>>(row.external_urls_json),
+        html_url: urls.trailPage(organization.name, flow.name, row.name),
+        template: templateOf(row.template_id),
+        compliance_status: JSON.parse(row.compliance_json) as TrailStatus,
+        compliance_state: row.state,
+        is_compliant: row.state === "COMPLIANT",
+      };
+    },
+    /** Oldest first. @param rows the history of the trail as it is stored */
+    events(row: TrailRow, rows: Iterable<TrailEventRow>): Generator<TrailEventValue> {
+      const place = { org_id: organization.public_id, flow_id: flowOf(row.flow_id).flow.public_id, trail_id: row.public_id };
+      return mergeByTime(reported(rows, place), (moves.get(row.id) ?? []).map((move) => ({ ...presentMove(move), ...place })));
+    },
   };
 }
 
@@ -205,11 +213,12 @@ function presentMove(move: TrailMoveRow) {
 }
 
 /** The rows of a list; a damaged one becomes a placeholder that says so in its description. */
-export function presentTrails(context: Context, rows: readonly TrailRow[]): TrailValue[] {
-  return presentEach(rows, trailPresenter(context, rows), (row) => placeholder(context, row));
+export function presentTrails(context: Showing, rows: readonly TrailRow[]): TrailValue[] {
+  return presentEach(rows, trailPresenter(context, rows), (row) => trailPlaceholder(context, row));
 }
 
-function placeholder({ store, organization, urls }: Context, row: TrailRow): TrailValue {
+/** What stands for a trail that is damaged. */
+export function trailPlaceholder({ store, organization, urls }: Showing, row: TrailRow): TrailValue {
   const flow = store.flows.get(row.flow_id).name;
   return {
     name: row.name,

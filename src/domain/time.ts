@@ -64,12 +64,14 @@ function zoneOffset(zone: string): number | null {
 }
 
 /** Two histories as one, by time; each keeps its own order, and of the same moment the first one's come first. */
-export function mergedByTime<T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] {
-  const merged: T[] = [];
+export const mergedByTime = <T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] => [...mergeByTime(one, other)];
+
+/** As mergedByTime, one entry after the other: the first history may be longer than memory. */
+export function* mergeByTime<T extends { timestamp: number }>(one: Iterable<T>, other: readonly T[]): Generator<T> {
   let next = 0;
   for (const entry of one) {
-    for (let later = other[next]; later && later.timestamp < entry.timestamp; later = other[(next += 1)]) merged.push(later);
-    merged.push(entry);
+    for (let later = other[next]; later && later.timestamp < entry.timestamp; later = other[(next += 1)]) yield later;
+    yield entry;
   }
-  return [...merged, ...other.slice(next)];
+  yield* other.slice(next);
 }

@@ -54,7 +54,8 @@ const COLUMNS = [
   "id", "public_id", "organization_id", "flow_id", "trail_id", "fingerprint", "reference_name", ...FIELDS,
   "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json",
 ];
-const PLACED = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+/** The start of every query that answers show; `a` is the artifact. */
+export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 
 /** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
@@ -88,12 +89,12 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
   const matching = db.prepare<[number, string, string], { fingerprint: string }>(
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
-  const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`);
+  const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`);
   const latestInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
-    `${PLACED} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ORDER BY a.id DESC LIMIT 1`,
+    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ORDER BY a.id DESC LIMIT 1`,
   );
   const latestBound = db.prepare<[number, string, number | null, number | null, string], PlacedArtifactRow>(
-    `${PLACED} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
+    `${PLACED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
      WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ORDER BY a.id DESC LIMIT 1`,
   );
   const latestCommit = db.prepare<[number, string], { git_commit: string }>(
@@ -109,18 +110,18 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
   const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
     "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
   );
-  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
+  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
   const ofCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
-    `${PLACED} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
+    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
   );
-  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
-  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
-  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
   // The records of several repositories are put in order by their keys alone.
   const listSeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
-    `${PLACED} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
+    `${PLACED_ARTIFACTS} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
   );
-  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
+  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
 
   return {
     get(id: number): ArtifactRow {

@@ -113,6 +113,9 @@ export function deploymentStore(db: Db) {
   const latest = db.prepare<{ environments: string; fingerprint: string }, DeploymentRow>(
     `${SHOWN} WHERE ${CHOICES.environments} AND d.fingerprint = @fingerprint AND d.ordinal = 0 ORDER BY d.deployed_at DESC, d.id DESC LIMIT 1`,
   );
+  const ofFingerprint = db.prepare<[number, string], DeploymentRow>(
+    `${SHOWN} WHERE d.environment_id IN (SELECT id FROM environments WHERE organization_id = ?) AND d.fingerprint = ? AND d.ordinal = 0 ORDER BY d.id`,
+  );
   const perDay = (condition: string) =>
     db.prepare<[Bounds & { environments: string; flow: number | null }], { day: number; count: number }>(
       `SELECT CAST(floor(d.deployed_at / ${DAY}) AS INTEGER) AS day, count(*) AS count FROM deployments d
@@ -160,6 +163,8 @@ export function deploymentStore(db: Db) {
     /** The latest deployment of a fingerprint in these environments (decision 97), null when there was none. */
     latest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>
       latest.get({ environments: JSON.stringify(environmentIds), fingerprint }) ?? null,
+    /** Every deployment of a fingerprint in an organization, oldest first. */
+    ofFingerprint: (organizationId: number, fingerprint: string): IterableIterator<DeploymentRow> => ofFingerprint.iterate(organizationId, fingerprint),
     /** Deployments of each UTC day that had any, of one flow or of all. Both bounds, in epoch seconds, count. */
     perDay(environmentIds: readonly number[], flowId: number | null, bounds: Bounds): Map<number, number> {
       const statement = flowId === null ? perDayOfAll : perDayOfFlow;

@@ -5,6 +5,7 @@ import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
+import { auditPackageStore } from "./audit-packages.ts";
 import { buildStore } from "./builds.ts";
 import { controlCoverageStore } from "./control-coverage.ts";
 import { controlDecisionStore } from "./control-decisions.ts";
@@ -75,6 +76,7 @@ export function openStore(db: Db, sources: Sources) {
     subjects: subjectStore({ artifacts, attestations, flows }),
     audit: auditStore(db, sources),
     customAttestationTypes: customAttestationTypeStore(db, sources),
+    auditPackages: auditPackageStore(db),
     policies,
     controls: controlStore(db, sources),
     controlCoverage: controlCoverageStore(db),

@@ -135,6 +135,8 @@ export function trailStore(db: Db, { now, newId }: Sources) {
       void addEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
     events: (trailId: number): TrailEventRow[] => events.all(trailId),
+    /** As events, one after the other: there may be more of them than memory should hold. */
+    eachEvent: (trailId: number): IterableIterator<TrailEventRow> => events.iterate(trailId),
     /** @returns whether the trail did not name that repository before. */
     addRepo: (trailId: number, repoId: number): boolean => addRepo.run(trailId, repoId).changes > 0,
     /** Public ids of the repositories that reports to the trail named. */

@@ -159,7 +159,7 @@ test("evidence is shown under the name of its attestation, the latest of each na
     build_url: "https://ci/7",
     commit_sha: "c".repeat(40),
     user_data: { k: 1 },
-    has_audit_package: false,
+    has_audit_package: true,
     evidence_archive_fingerprint: null,
     evidence_url: null,
     evidence_fingerprint: null,

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { Nullable, named } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations.ts";
-import type { Context } from "../kit.ts";
+import type { Showing } from "../kit.ts";
 import { UNREADABLE, presentEach } from "../paging.ts";
 import { GitCommitInfo, fromJson } from "../shapes.ts";
 import type { GitCommitInfoValue } from "../shapes.ts";
@@ -54,7 +54,7 @@ export const AttestationItem = named(
 export const AttestationResponse = named("AttestationResponse", Type.Array(AttestationItem));
 
 /** A record in full. `placeCommit` says what stands for a missing commit: null, or `{branch: ""}` in the list of a flow. */
-export function presentAttestation(context: Context, row: PlacedAttestationRow, placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem> {
+export function presentAttestation(context: Showing, row: PlacedAttestationRow, placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem> {
   const org = context.organization;
   const { urls } = context;
   const commit = fromJson<GitCommitInfoValue>(row.git_commit_info_json);
@@ -82,7 +82,8 @@ export function presentAttestation(context: Context, row: PlacedAttestationRow, 
     flow_name: row.flow_name,
     trail_name: row.trail_name,
     reported_by: row.reported_by,
-    has_audit_package: false,
+    // A record belongs to a trail, and every trail can be had as a package.
+    has_audit_package: true,
     _links: {
       self: { href: urls.attestationApi(org.name, row.public_id) },
       ...(row.evidence_digest === null ? {} : { evidence: { href: urls.evidenceApi(org.name, row.flow_name, row.trail_name, row.public_id) } }),
@@ -105,7 +106,7 @@ function presentFacts(type: string, facts: Record<string, unknown>): Record<stri
 }
 
 /** Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list (semantics 9). */
-export function presentAttestations(context: Context, rows: readonly PlacedAttestationRow[], placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem>[] {
+export function presentAttestations(context: Showing, rows: readonly PlacedAttestationRow[], placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem>[] {
   return presentEach(
     rows,
     (row) => presentAttestation(context, row, placeCommit),

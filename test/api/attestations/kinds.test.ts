@@ -107,7 +107,7 @@ for (const [kind, payload] of Object.entries(PAYLOADS)) {
       flow_name: at.flow,
       trail_name: "release-1",
       reported_by: `${at.org}-admin`,
-      has_audit_package: false,
+      has_audit_package: true,
       _links: { self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}` } },
     });
   });

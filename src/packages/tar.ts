@@ -1,0 +1,83 @@
+/**
+ * The bytes of a tar archive (POSIX.1-2001, pax), made block by block on demand. Nothing in it comes from the machine: owner,
+ * group and mode are fixed, times are given, and entries come in the order in which they are handed in.
+ *
+ * It is made by hand because a thread that serves many archives wants each to be a plain generator: one step per block that
+ * somebody waits for, nothing buffered, over as soon as nobody wants more.
+ */
+
+/** `mtime`: epoch seconds; fractions are dropped. `content` must give exactly `size` bytes; a block is used before the next is asked for. */
+export type TarEntry = { name: string; size: number; mtime: number; content: Iterable<Uint8Array> };
+
+const BLOCK = 512;
+const REGULAR = "0";
+const PAX = "x";
+/** The longest name that a header has room for without a pax record. */
+const NAME_BYTES = 100;
+/** The largest size that eleven octal digits can tell: 8 GiB less one byte. */
+const LARGEST_OCTAL = 0o77777777777;
+
+/** @throws Error when the content of an entry is not as long as it was said to be. */
+export function* tar(entries: Iterable<TarEntry>): Generator<Uint8Array, void, undefined> {
+  for (const { name, size, mtime, content } of entries) {
+    const seconds = Math.min(Math.max(0, Math.floor(mtime)), LARGEST_OCTAL);
+    const records = paxRecords(name, size);
+    if (records.length > 0) {
+      yield header({ name: "pax-header", size: records.length, seconds, type: PAX });
+      yield padded(records);
+    }
+    yield header({ name, size, seconds, type: REGULAR });
+    let given = 0;
+    for (const block of content) {
+      given += block.length;
+      yield block;
+    }
+    if (given !== size) throw new Error(`'${name}' has ${given} bytes instead of ${size}`);
+    if (size % BLOCK !== 0) yield new Uint8Array(BLOCK - (size % BLOCK));
+  }
+  yield new Uint8Array(2 * BLOCK);
+}
+
+/** What a plain header cannot say: names that are long or not ASCII, and very large sizes. */
+function paxRecords(name: string, size: number): Buffer {
+  const records: Buffer[] = [];
+  if (!fits(name)) records.push(paxRecord("path", name));
+  if (size > LARGEST_OCTAL) records.push(paxRecord("size", String(size)));
+  return Buffer.concat(records);
+}
+
+const fits = (name: string): boolean => name.length <= NAME_BYTES && /^[\x20-\x7e]*$/.test(name);
+
+/** `<length> key=value\n`, where the length counts its own digits. */
+function paxRecord(key: string, value: string): Buffer {
+  const rest = Buffer.byteLength(` ${key}=${value}\n`);
+  let length = rest;
+  while (String(length).length + rest !== length) length = String(length).length + rest;
+  return Buffer.from(`${length} ${key}=${value}\n`);
+}
+
+function padded(bytes: Buffer): Buffer {
+  const block = Buffer.alloc(Math.ceil(bytes.length / BLOCK) * BLOCK);
+  bytes.copy(block);
+  return block;
+}
+
+function header({ name, size, seconds, type }: { name: string; size: number; seconds: number; type: string }): Buffer {
+  const block = Buffer.alloc(BLOCK);
+  // Readers that know pax take the name from the record before; for the others there is what fits.
+  block.write(fits(name) ? name : name.replace(/[^\x20-\x7e]/g, "_").slice(-NAME_BYTES), 0, "latin1");
+  block.write("0000644\0", 100, "latin1");
+  block.write("0000000\0", 108, "latin1"); // user
+  block.write("0000000\0", 116, "latin1"); // group
+  block.write(`${octal(Math.min(size, LARGEST_OCTAL))}\0`, 124, "latin1");
+  block.write(`${octal(seconds)}\0`, 136, "latin1");
+  block.write("        ", 148, "latin1"); // counts as spaces in the sum
+  block.write(type, 156, "latin1");
+  block.write("ustar\x0000", 257, "latin1");
+  let sum = 0;
+  for (const byte of block) sum += byte;
+  block.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
+  return block;
+}
+
+const octal = (value: number): string => value.toString(8).padStart(11, "0");
