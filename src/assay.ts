@@ -49,6 +49,7 @@ import type { CustomTypeResult, JqTask, SchemaTask } from "./workers/custom-type
 import { createCustomTypes } from "./workers/custom-types.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
 import { createPool } from "./workers/pool.ts";
+import type { PackageMaker } from "./workers/packages.ts";
 import type { RecordingWorkerData } from "./workers/recording-worker.ts";
 
 /**
@@ -97,6 +98,7 @@ export type Parts = {
   sources: Sources;
   evidence: EvidenceStage & EvidenceReader;
   customTypes: CustomTypes;
+  packages: PackageMaker;
   limits: BodyLimits;
   baseUrl: string;
   logger: Logger;
@@ -117,7 +119,7 @@ export function createApp(parts: Parts): Koa {
     ...whoIsWho(store, unchanged),
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
-    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret }),
+    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret }),
     read: reading(parts.db),
     write: (work) => writer.run(work),
     audit: (context) => store.audit.append(context.auditEntry()),
@@ -338,6 +340,9 @@ export function prepareDirectory(directory: string): { evidence: string; staging
 
 /** Starts the thread that reads evidence. */
 export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence-worker", options);
+
+/** Starts the thread that makes audit packages; the database must be open already. */
+export const startPackageWorker = (options: WorkerOptions): Worker => startWorker("package-worker", options);
 
 /** The thread that records large reports on a connection of its own; its database must be open already. */
 export const createRecordingPool = (directory: string): RecordingPool =>

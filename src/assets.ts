@@ -42,6 +42,12 @@ const SOURCES: readonly Source[] = [
   },
   // Its code is bundled with the thread that runs it (workers/jq.ts), the WebAssembly inside.
   { key: "jq-wasm/LICENSE", from: "node_modules/jq-wasm/LICENSE", accept: null },
+  { key: "fonts/dejavu/", from: "node_modules/dejavu-fonts-ttf", accept: /^(ttf\/DejaVuSans(-Bold|Mono)?\.ttf|LICENSE)$/ },
+  ...["sc-chinese-simplified", "jp-japanese", "kr-korean"].map((subset): Source => ({
+    key: `fonts/noto-${subset.slice(0, 2)}/`,
+    from: `node_modules/@fontsource/noto-sans-${subset.slice(0, 2)}`,
+    accept: new RegExp(`^(files/noto-sans-${subset}-400-normal\\.woff|LICENSE)$`),
+  })),
   { key: ADDON_ASSET, from: `node_modules/better-sqlite3/prebuilds/${process.platform}-${process.arch}.node`, accept: null },
 ];
 

@@ -4,7 +4,7 @@
  * write that was promised.
  */
 import type { RequestListener } from "node:http";
-import { createApp, createRecordingPool, createWriting, listen, newPublicId, openCustomTypes, prepareDirectory, startEvidenceWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
+import { createApp, createRecordingPool, createWriting, listen, newPublicId, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
@@ -15,6 +15,7 @@ import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
 import { openVault } from "./vault/vault.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
+import { createPackageMaker } from "./workers/packages.ts";
 
 export type ServeOptions = {
   /** The data directory, an absolute path; created where it is missing. */
@@ -107,6 +108,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     closers.push(() => reader.close());
     const customTypes = openCustomTypes();
     closers.push(() => customTypes.close());
+    const packages = createPackageMaker({ data: { directory, evidence, staging }, start: startPackageWorker });
+    closers.push(() => packages.close());
 
     const writeUses = async (): Promise<void> => {
       if (store.apiKeys.hasUnwrittenUses()) await writer.run(() => store.apiKeys.writeUses());
@@ -130,6 +133,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       sources: systemSources,
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       customTypes,
+      packages,
       limits: {
         json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit,
         stall: config.stallTimeout,

@@ -6,16 +6,17 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp, createWriting, listen, newPublicId, newSecret, openCustomTypes, prepareDirectory, startEvidenceWorker, unlisten } from "../src/assay.ts";
+import { createApp, createWriting, listen, newPublicId, newSecret, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, unlisten } from "../src/assay.ts";
 import type { Role } from "../src/domain/access.ts";
 import { createLogger } from "../src/log.ts";
-import { openMemory } from "../src/store/database.ts";
+import { openDatabase, openMemory } from "../src/store/database.ts";
 import type { Db } from "../src/store/database.ts";
 import { keyDigest } from "../src/store/api-keys.ts";
 import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
 import { openVault } from "../src/vault/vault.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
+import { createPackageMaker } from "../src/workers/packages.ts";
 
 /** Start of the test clock: 2023-11-14T22:13:20Z. */
 export const EPOCH = 1_700_000_000;
@@ -33,16 +34,24 @@ export type CallOptions = { key?: string | null; body?: unknown; form?: Part; he
 
 export type TestServer = Awaited<ReturnType<typeof startServer>>;
 
-export async function startServer(options: { limits?: Partial<typeof LIMITS> } = {}) {
-  const directory = mkdtempSync(join(tmpdir(), "assay-test-"));
+/**
+ * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
+ * Without it the database lives in memory, and there are no audit packages.
+ */
+export async function startServer(options: { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number } = {}) {
+  const directory = options.directory ?? mkdtempSync(join(tmpdir(), "assay-test-"));
   const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
   const clock = { at: EPOCH };
   const sources = { now: () => (clock.at += 1), newId: newPublicId };
-  const db = emptyDatabase();
+  const db = options.directory === undefined ? emptyDatabase() : openDatabase(directory, EPOCH);
   const store = openStore(db, sources);
   const vault = openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
+  const packages = createPackageMaker({
+    data: { directory, evidence: evidenceRoot, staging }, start: startPackageWorker,
+    ...(options.patience === undefined ? {} : { patience: options.patience }),
+  });
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
@@ -51,6 +60,7 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
     db, store, writer, recorder, runner, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
+    packages,
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
     checkResponses: true,
@@ -216,11 +226,12 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS> } =
       await unlisten(server, 2);
       await runner.close();
       await writer.drained();
+      await packages.close();
       await reader.close();
       await customTypes.close();
       await vault.close();
       db.close();
-      rmSync(directory, { recursive: true, force: true });
+      if (options.directory === undefined) rmSync(directory, { recursive: true, force: true });
     },
   };
 }

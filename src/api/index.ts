@@ -15,6 +15,7 @@ import * as snykAttestations from "./attestations/snyk.ts";
 import * as sonarAttestations from "./attestations/sonar.ts";
 import * as builds from "./builds.ts";
 import * as systemAttestations from "./attestations/system.ts";
+import * as auditPackages from "./audit-packages.ts";
 import * as controlCoverage from "./control-coverage.ts";
 import * as controlDecisions from "./control-decisions.ts";
 import * as controlVersions from "./control-versions.ts";
@@ -49,7 +50,7 @@ const isOperation = (value: unknown): value is AssayOperation =>
 
 const resources: readonly object[] = [
   allowlists, apiKeys, artifacts, asserts, customAttestations, genericAttestations, jiraAttestations, junitAttestations, overrides,
-  pullRequestAttestations, attestationReads, snykAttestations, sonarAttestations, systemAttestations, builds, controlCoverage,
+  pullRequestAttestations, attestationReads, snykAttestations, sonarAttestations, systemAttestations, auditPackages, builds, controlCoverage,
   controlDecisions, controlVersions, controls, customAttestationTypes, deployments, envDiff, environmentAuditlog, environmentEvents,
   environmentPolicies, environments, flows, membershipAuditLog, meta, organizations, policies, removed, repoReleases, reports, repos,
   schemas, search, serviceAccounts, snapshots, tags, trails, users, webhooks,

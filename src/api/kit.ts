@@ -12,6 +12,7 @@ import type { Actor } from "../store/recording.ts";
 import type { CustomTypes } from "../workers/custom-types.ts";
 import type { Urls } from "./urls.ts";
 import type { EvidenceReader } from "./evidence.ts";
+import type { PackageMaker } from "../workers/packages.ts";
 
 export type OrgMembership = Membership & { organization: OrganizationRow };
 
@@ -21,6 +22,7 @@ export type Context = {
   readonly evidence: EvidenceReader;
   /** Compiles and runs what users wrote for their attestation types. */
   readonly customTypes: CustomTypes;
+  readonly packages: PackageMaker;
   /** Epoch seconds. */
   now(): number;
   /** The OpenAPI document of this server. */
@@ -78,7 +80,7 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** Makes the contexts of a running server. */
-export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "customTypes" | "now" | "newSecret" | "openApi" | "recorder" | "jobs">) {
+export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "packages" | "customTypes" | "now" | "newSecret" | "openApi" | "recorder" | "jobs">) {
   return (facts: RequestFacts<OrgMembership>): Context => {
     const noted: Record<string, unknown> = {};
     return {

@@ -86,9 +86,10 @@ export type Download = {
 
 /**
  * A file answer whose size nobody knows beforehand: no ranges, no validator. `open` is called after the answer was decided and
- * not for HEAD; a stream that fails cuts the connection, so that the client never takes a part for the whole.
+ * not for HEAD; what it rejects with is the answer then. `gone` aborts when the client leaves before that. A stream that fails
+ * cuts the connection, so that the client never takes a part for the whole. `encoding`: a content coding of the stream.
  */
-export type Stream = { contentType: string; filename: string; open(): Readable };
+export type Stream = { contentType: string; filename: string; encoding?: "gzip"; open(gone: AbortSignal): Readable | Promise<Readable> };
 
 export type Example = {
   params?: Record<string, string>;

@@ -2,9 +2,11 @@
  * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads with
  * ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
  */
+import type { Readable } from "node:stream";
 import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
+import { ClientGoneError } from "./body.ts";
 import type { Download, Stream } from "./operation.ts";
 import { parseRange } from "./range.ts";
 
@@ -96,12 +98,30 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
   ctx.length = range ? range.end - range.start + 1 : download.size;
 }
 
-/** Sends a file of unknown size in chunks. */
-export function sendStream(ctx: Koa.Context, { contentType, filename, open }: Stream): void {
+/** Sends a file of unknown size in chunks. @throws ClientGoneError when the client left before it began. */
+export async function sendStream(ctx: Koa.Context, { contentType, filename, encoding, open }: Stream): Promise<void> {
+  const stream = ctx.method === "HEAD" ? null : await openFor(ctx, open);
   ctx.set({ "Content-Disposition": disposition(filename), "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache" });
+  if (encoding) ctx.set("Content-Encoding", encoding);
   ctx.status = 200;
-  if (ctx.method !== "HEAD") ctx.body = open();
+  if (stream) ctx.body = stream;
   ctx.res.setHeader("Content-Type", contentType);
+}
+
+/** Opens a stream as long as its client is there. */
+async function openFor(ctx: Koa.Context, open: Stream["open"]): Promise<Readable> {
+  const gone = new AbortController();
+  const leave = (): void => gone.abort(new ClientGoneError());
+  ctx.res.once("close", leave);
+  try {
+    const stream = await open(gone.signal);
+    // Nobody else would ever end it.
+    if (gone.signal.aborted) stream.destroy();
+    gone.signal.throwIfAborted();
+    return stream;
+  } finally {
+    ctx.res.off("close", leave);
+  }
 }
 
 const matches = (header: string, etag: string): boolean =>

@@ -1,9 +1,9 @@
 import { once } from "node:events";
-import type { Readable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { getEnvAuditlog } from "../../src/api/environment-auditlog.ts";
 import type { Context } from "../../src/api/kit.ts";
+import type { Stream } from "../../src/http/operation.ts";
 import { EPOCH, fresh, freshCommit, freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { runtime } from "../runtime.ts";
@@ -188,7 +188,7 @@ test("a client that leaves ends the reading, also where the filter leaves every 
   const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
   const { handle } = getEnvAuditlog;
   const reply = handle({ store, organization } as unknown as Context, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
-  const stream = (reply as { stream: { open(): Readable } }).stream.open().resume();
+  const stream = (await (reply as { stream: Stream }).stream.open(new AbortController().signal)).resume();
   await once(stream, "close");
   assert.is(looks, 3);
 });

@@ -14,8 +14,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "config.ts": ["domain/yaml.ts", "domain/excerpt.ts"],
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
-  // The recording thread reads reports: their shapes, and how bodies are checked.
-  workers: ["store", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts"],
+  // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
+  workers: ["store", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
+  packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
   jobs: ["store", "vault", "workers", "domain", "errors.ts", "log.ts"],
@@ -35,6 +36,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   ajv: ["http", "workers"],
   "jq-wasm": ["workers"],
   pino: ["log.ts"],
+  pdfkit: ["packages"],
 };
 
 const areaOf = (path: string): string => path.replace(/^src\//, "").split("/")[0] as string;
