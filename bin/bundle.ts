@@ -49,7 +49,8 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     preserveSymlinks: true,
     define: {
       ASSAY_BUILD: JSON.stringify(buildInfo()),
-      "import.meta.url": "undefined",
+      // No file of that name: libraries that look for theirs beside themselves find nothing, and may only do so when asked to.
+      "import.meta.url": '"file:///assay/bundle.cjs"',
     },
     // The executable itself does not read NODE_OPTIONS, but a worker thread or a child process of it might.
     banner: { js: "delete process.env.NODE_OPTIONS;" },

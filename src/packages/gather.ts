@@ -7,6 +7,7 @@ import { trailParts, trailPlaceholder } from "../api/present-trail.ts";
 import type { TrailEventValue } from "../api/present-trail.ts";
 import type { GitCommitInfoValue } from "../api/shapes.ts";
 import type { Showing } from "../api/kit.ts";
+import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import type { PackageSubject } from "../store/audit-packages.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
@@ -38,7 +39,6 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
   const versions = new Set<number>();
   const types = new Set<string>();
   const controls = new Set<string>();
-  const names = new Map<number, string>();
 
   const seen = (time: number | null): void => void (report.asOf = Math.max(report.asOf, time ?? 0));
 
@@ -86,11 +86,9 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
 
   function artifact(row: PlacedArtifactRow): object {
     seen(row.last_modified_at);
-    const name = row.reference_name ?? row.filename;
-    names.set(row.id, name);
     artifacts.add({
-      name, fingerprint: row.fingerprint, filename: row.filename, trail: row.trail_name, commit: row.git_commit, build: row.build_url, createdBy: row.created_by,
-      createdAt: row.created_at, state: row.state, reasons: fewLines(readable<string[]>(row.reasons_json) ?? []),
+      name: row.reference_name ?? row.filename, fingerprint: row.fingerprint, filename: row.filename, trail: row.trail_name, commit: row.git_commit, build: row.build_url, createdBy: row.created_by,
+      createdAt: row.created_at, state: row.state, reasons: fewLines(readable<string[]>(row.reasons_json) ?? []), statuses: readable<AttestationStatus[]>(row.attestations_json),
     });
     return tellArtifact(showing, row);
   }

@@ -10,13 +10,16 @@ export function sizeText(bytes: number): string {
   return `${(bytes / unit).toFixed(1)} ${of}`;
 }
 
+/** A number with what it counts. */
+export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
 /** @param pdf name of the readable report */
 export function readme({ about, asOf, events, evidence, lost, artifacts, attestations }: Report, pdf: string): string {
   const trail = about.kind === "trail";
   const subject = trail ? `trail '${about.trail}' of flow '${about.flow}'` : `artifact '${about.filename}' in flow '${about.flow}'`;
   const members: [string, string][] = [
     [pdf, "the report for people: verdict, reasons, checklist, attestations, where it runs"],
-    ["manifest.json", "what this package is about, and name, size and SHA-256 of every other member"],
+    ["manifest.json", "what this package is about, and name, size and SHA-256 of all members but itself and SHA256SUMS"],
     ["SHA256SUMS", "the same digests in the form that sha256sum reads, manifest.json included"],
     ["flow.json", "the flow"],
     trail
@@ -41,7 +44,8 @@ export function readme({ about, asOf, events, evidence, lost, artifacts, attesta
     about.url,
     "",
     `It tells what was recorded until ${utc(asOf)}: ${[
-      ...(trail ? [`${events} events`] : []), `${artifacts.total} artifact records`, `${attestations.total} attestations`, `${evidence.files} evidence files of ${sizeText(evidence.bytes)}`,
+      ...(trail ? [counted(events, "event")] : []), counted(artifacts.total, "artifact record"), counted(attestations.total, "attestation"),
+      `${counted(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}`,
     ].join(", ")}.`,
     "All of it was read at one moment. A package of the same records has the same bytes.",
     "",

@@ -2,6 +2,7 @@
  * What the readable report and the page for the auditor tell. It is bounded whatever the package holds: of lists that are too
  * long it has a part and their length, and the report says so.
  */
+import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { cut } from "../domain/excerpt.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
@@ -40,6 +41,8 @@ export type ReportedArtifact = {
   createdAt: number;
   state: string;
   reasons: string[];
+  /** Its own checklist, null where it cannot be read. */
+  statuses: AttestationStatus[] | null;
 };
 
 export type ReportedAttestation = {

@@ -1,6 +1,6 @@
 /** The readable report of a package: what an auditor reads first, and may be all that they read. */
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
-import { sizeText, utc } from "../readme.ts";
+import { counted, sizeText, utc } from "../readme.ts";
 import type { Report, ReportedArtifact, ReportedAttestation, ReportedRun, ReportedTrail, Sample } from "../report.ts";
 import { COLOR, createSheet } from "./sheet.ts";
 import type { Cell, Color, Sheet } from "./sheet.ts";
@@ -89,10 +89,15 @@ function checklist(sheet: Sheet, { status }: ReportedTrail): void {
     sheet.space(5);
     sheet.titled(artifact.status, stateColor(artifact.status), `Artifact ${name}${artifact.unexpected ? " (unexpected)" : ""}`);
     sheet.space(3);
-    if (artifact.attestations_statuses.length === 0) sheet.text("No attestations expected or reported.", { color: COLOR.dim });
-    else statuses(sheet, artifact.attestations_statuses);
+    checklistOf(sheet, artifact.attestations_statuses);
   }
   cutNote(sheet, listed.length, entries.length, "artifacts", "trail.json", "first");
+}
+
+function checklistOf(sheet: Sheet, all: readonly AttestationStatus[] | null): void {
+  if (all === null) sheet.text("The stored checklist cannot be read.");
+  else if (all.length === 0) sheet.text("No attestations expected or reported.", { color: COLOR.dim });
+  else statuses(sheet, all);
 }
 
 const MOST_CHECKLISTS = 100;
@@ -101,7 +106,7 @@ const MOST_STATUSES = 300;
 function statuses(sheet: Sheet, all: readonly AttestationStatus[]): void {
   const listed = all.slice(0, MOST_STATUSES);
   sheet.table(
-    [{ title: "Attestation", share: 26 }, { title: "Type", share: 17 }, { title: "Expected", share: 12 }, { title: "Verdict", share: 18 }, { title: "Record", share: 27 }],
+    [{ title: "Attestation", share: 23 }, { title: "Type", share: 16 }, { title: "Expected", share: 11 }, { title: "Verdict", share: 19 }, { title: "Record", share: 31 }],
     listed.map((entry): Cell[] => [
       { text: entry.attestation_name },
       { text: entry.attestation_type },
@@ -134,14 +139,18 @@ function artifacts(sheet: Sheet, report: Report): void {
       ["Commit", artifact.commit, "mono"], ["Build", artifact.build], ["Reported", `${utc(artifact.createdAt)} by ${artifact.createdBy}`], ["Runs in", whereNow(report, artifact)],
     ]);
     sheet.bullets(artifact.reasons, { color: COLOR.bad });
-    sheet.space(8);
+    sheet.space(4);
+    // In a trail they stand in its checklist.
+    if (report.about.kind === "artifact") checklistOf(sheet, artifact.statuses);
+    sheet.space(4);
   }
   cutOf(sheet, report.artifacts, "artifact records", "artifacts.json");
 }
 
-function whereNow({ runs: { items } }: Report, { fingerprint }: ReportedArtifact): string {
+function whereNow({ runs: { items, total } }: Report, { fingerprint }: ReportedArtifact): string {
   const places = new Set(items.filter((run) => run.is_running && !run.environment.archived && run.artifact.fingerprint === fingerprint).map(({ environment }) => environment.name));
-  return places.size === 0 ? "no environment that the report lists" : [...places].join(", ");
+  if (places.size > 0) return [...places].join(", ");
+  return total > items.length ? "none of the environments that this report lists" : "no environment";
 }
 
 function trails(sheet: Sheet, { trails: sample }: Report): void {
@@ -151,7 +160,9 @@ function trails(sheet: Sheet, { trails: sample }: Report): void {
     sheet.titled(trail.state, stateColor(trail.state), trail.name);
     sheet.facts([["Description", trail.description], ["Begun", `${utc(trail.createdAt)} by ${trail.createdBy}`], ["Last change", utc(trail.changedAt)]]);
     sheet.bullets(trail.reasons);
-    sheet.space(6);
+    sheet.space(4);
+    checklistOf(sheet, trail.status?.attestations_statuses ?? null);
+    sheet.space(4);
   }
   cutOf(sheet, sample, "trails", "trails.json");
 }
@@ -161,7 +172,7 @@ function overrides(sheet: Sheet, { attestations: { items, total } }: Report): vo
   if (found.length === 0) return;
   sheet.heading("Overrides");
   sheet.table(
-    [{ title: "Attestation", share: 18 }, { title: "Overridden to", share: 15 }, { title: "Reason", share: 37 }, { title: "By", share: 14 }, { title: "When", share: 16 }],
+    [{ title: "Attestation", share: 18 }, { title: "Overridden to", share: 15 }, { title: "Reason", share: 37 }, { title: "By", share: 15 }, { title: "When", share: 15 }],
     found.map(({ name, compliant, override, reportedBy, createdAt, belongsTo }): Cell[] => [
       { text: `${name} of ${belongsTo}` },
       { text: compliant ? "COMPLIANT" : "NON-COMPLIANT", style: "bold", color: compliant ? COLOR.good : COLOR.bad },
@@ -221,7 +232,7 @@ function place(sheet: Sheet, run: ReportedRun): void {
   const snapshots = to === null ? `#${from.index} until now` : to.index === from.index ? `#${from.index}` : `#${from.index} to #${to.index}`;
   sheet.facts([
     ["Fingerprint", artifact.fingerprint || "not resolved", "mono"],
-    ["Snapshots", `${snapshots}, ${run.event.type}, ${run.event.instances} instances`],
+    ["Snapshots", `${snapshots}, ${run.event.type}, ${counted(run.event.instances, "instance")}`],
     ["Time", `${utc(from.timestamp)}${to?.ended_at ? ` to ${utc(to.ended_at)}` : ""}`],
     ["Allowlist", run.allowlist_entry === null ? null : "allowed whatever the policies say"],
     ["Policies", policies === null ? "the stored verdict cannot be read" : policies.length === 0 ? "none attached: the verdict is unknown" : null],
@@ -256,7 +267,7 @@ function allowances(sheet: Sheet, { allowances: sample }: Report): void {
 function closing(sheet: Sheet, { evidence, attestations: { total }, artifacts: { total: records }, deployments }: Report): void {
   sheet.heading("About this report");
   sheet.text(
-    `It was made from the records of the server, all read at one moment: ${records} artifact records, ${total} attestations, ${deployments} deployments and ${evidence.files} evidence files of ${sizeText(evidence.bytes)}. Times are in UTC. ` +
+    `It was made from the records of the server, all read at one moment: ${counted(records, "artifact record")}, ${counted(total, "attestation")}, ${counted(deployments, "deployment")} and ${counted(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}. Times are in UTC. ` +
       "The audit package that it belongs to holds the records in full, the evidence, the texts of templates and policies, and the SHA-256 of each file. " +
       "Characters that cannot be printed are shown by their Unicode code point, such as <U+200B>; texts that are too long end in dots, and are complete in the audit package.",
     { color: COLOR.dim },

@@ -5,7 +5,7 @@
 import PDFDocument from "pdfkit";
 import type { Face, Style } from "./fonts.ts";
 import { linesOf } from "./text.ts";
-import type { Line } from "./text.ts";
+import type { Line, Measure } from "./text.ts";
 
 export const COLOR = { text: "#1c2733", dim: "#5b6b7b", rule: "#d5dce3", shade: "#f2f5f8", good: "#1a7f45", bad: "#b3261e", open: "#8a5a00", unknown: "#5b6b7b", white: "#ffffff" } as const;
 export type Color = (typeof COLOR)[keyof typeof COLOR];
@@ -19,6 +19,8 @@ const TOP = 74;
 const BOTTOM = 60;
 const BODY = 9;
 const LEADING = 1.35;
+/** From the top of a line to what its letters stand on, in parts of the size, for all fonts alike. */
+const ASCENT = 0.95;
 const CELL_PADDING = 4;
 /** Lines of a cell, at most: a row is always lower than a page. */
 const CELL_LINES = 14;
@@ -45,12 +47,12 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
   }
 
   // With features, even none, pdfkit hands over a run as a whole; without, word by word, which turns the order of words around.
-  const options = (rightToLeft: boolean) => ({ lineBreak: false, ...(rightToLeft ? { features: [] } : {}) });
+  const options = (script: string | null) => ({ lineBreak: false, ...(script === null ? {} : { features: [] }) });
 
-  function measure(text: string, face: Face, size: number, rightToLeft: boolean): number {
+  const measure: Measure = ({ text, face, script }, size) => {
     use(face, size);
-    return doc.widthOfString(text, options(rightToLeft));
-  }
+    return doc.widthOfString(text, options(script));
+  };
 
   function addPage(): void {
     doc.addPage();
@@ -66,15 +68,12 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
   }
 
   function drawLine(line: Line, x: number, top: number, size: number, color: string): void {
-    for (const { text, face, rightToLeft, width: wide } of line) {
+    for (const { text, face, script, width: wide } of line) {
       use(face, size);
-      doc.fillColor(color).text(text, x, top + baseline(face, size), { ...options(rightToLeft), baseline: "alphabetic" });
+      doc.fillColor(color).text(text, x, top + size * ASCENT, { ...options(script), baseline: "alphabetic" });
       x += wide;
     }
   }
-
-  /** All fonts stand on one line. */
-  const baseline = (_: Face, size: number): number => size * 0.95;
 
   const lay = (text: string, { style = "plain", size = BODY, width: wide = width, most = 1_000 }: TextOptions): Line[] => linesOf(text, { style, size, width: wide, most, measure });
 
@@ -119,7 +118,7 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
     /** A line with a badge before a text. */
     titled(word: string, color: Color, title: string, given: { size?: number; most?: number } = {}): void {
       const { size = 10, most = 2 } = given;
-      reserve(size * 4);
+      reserve(size * 10);
       const before = badge(word, color, MARGIN, y, size * 0.72) + 6;
       const lines = lay(title, { style: "bold", size, width: width - before, most });
       for (const line of lines) {
