@@ -26,6 +26,9 @@ function trailOf(context: Context, { flow_name, trail_name }: TrailParams): Pack
   return { kind: "trail", trailId: requireTrail(context, { id: flow.id, name: flow_name }, trail_name).id };
 }
 
+/** Bytes of that type, as the OpenAPI document tells them. */
+const bytesOf = (contentType: string) => ({ contentType, schema: Type.String({ contentMediaType: contentType }) });
+
 const requestOf = ({ organization, urls }: Context, subject: PackageSubject) => ({ organizationId: organization.id, subject, baseUrl: urls.root });
 
 /** Opens a package; what is wrong before its first byte is the answer. */
@@ -61,7 +64,7 @@ export const getAuditPackage = operation({
   body: NO_BODY,
   responses: {
     200: {
-      description: "The archive", schema: null, contentType: "application/octet-stream",
+      description: "The archive", ...bytesOf("application/octet-stream"),
       headers: { "Content-Encoding": Type.String({ description: "gzip" }) },
     },
     404: { description: "No such flow or artifact, or several with that beginning", schema: Message },
@@ -99,7 +102,7 @@ export const downloadTrailAuditPackage = operation({
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The archive", schema: null, contentType: "application/gzip" },
+    200: { description: "The archive", ...bytesOf("application/gzip") },
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
@@ -129,8 +132,8 @@ export const downloadTrailAuditPdf = operation({
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The report", schema: null, contentType: "application/pdf" },
-    206: { description: "The requested part of the report", schema: null, contentType: "application/pdf" },
+    200: { description: "The report", ...bytesOf("application/pdf") },
+    206: { description: "The requested part of the report", ...bytesOf("application/pdf") },
     404: { description: "No such flow or trail", schema: Message },
     416: { description: "The requested range lies outside the file", schema: Message },
     503: { description: "The report cannot be made now", schema: Message },

@@ -16,7 +16,7 @@ import type { EvidenceFiles, EvidenceState } from "./evidence.ts";
 import { evidenceMember, policyMember, templateMember, typeMember } from "./file-names.ts";
 import { jsonWithList } from "./members.ts";
 import type { Members } from "./members.ts";
-import { readable, tellArtifact, tellAttestation, tellControl, tellPolicy, tellRun, tellType } from "./records.ts";
+import { readable, readableTexts, tellArtifact, tellAttestation, tellControl, tellPolicy, tellRun, tellType } from "./records.ts";
 import { fewLines, reportAttestation, sampler, shortText } from "./report.ts";
 import type { About, LostEvidence, Report, ReportedAllowance, ReportedArtifact, ReportedAttestation, ReportedRun, ReportedTrail } from "./report.ts";
 
@@ -63,7 +63,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
       const { events: _, ...rest } = trailPlaceholder(showing, row);
       outline = rest;
     }
-    const reasons = readable<string[]>(row.reasons_json) ?? [];
+    const reasons = readableTexts(row.reasons_json) ?? [];
     templates.add(store.templates.get(row.template_id).public_id);
     seen(row.last_modified_at);
     trails.add({
@@ -88,7 +88,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
     seen(row.last_modified_at);
     artifacts.add({
       name: row.reference_name ?? row.filename, fingerprint: row.fingerprint, filename: row.filename, trail: row.trail_name, commit: row.git_commit, build: row.build_url, createdBy: row.created_by,
-      createdAt: row.created_at, state: row.state, reasons: fewLines(readable<string[]>(row.reasons_json) ?? []), statuses: readable<AttestationStatus[]>(row.attestations_json),
+      createdAt: row.created_at, state: row.state, reasons: fewLines(readableTexts(row.reasons_json) ?? []), statuses: readable<AttestationStatus[]>(row.attestations_json),
     });
     return tellArtifact(showing, row);
   }
@@ -233,7 +233,7 @@ function aboutOf({ store, organization, urls }: Showing, subject: PackageSubject
 
 /** What a record that is not the trail's own belongs to, in words. */
 function belongsTo(fingerprints: readonly string[], targetsJson: string | null): string {
-  const targets = readable<string[]>(targetsJson) ?? [];
+  const targets = readableTexts(targetsJson ?? "[]") ?? [];
   const name = targets.length > 0 ? `artifact ${targets.join(", ")}` : "artifact";
   if (fingerprints.length === 0) return `${name} (not reported yet)`;
   return `${name} ${fingerprints.slice(0, 3).map((one) => one.slice(0, 12)).join(", ")}${fingerprints.length > 3 ? ` and ${fingerprints.length - 3} more` : ""}`;

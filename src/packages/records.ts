@@ -22,6 +22,21 @@ export function readable<T>(json: string | null): T | null {
   }
 }
 
+/** A list of texts in a JSON column, null where it is none. */
+export function readableTexts(json: string): string[] | null {
+  const value = readable<unknown>(json);
+  return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : null;
+}
+
+/** null in place of an exception: what is damaged may have any shape. */
+function attempt<T>(tell: () => T): T | null {
+  try {
+    return tell();
+  } catch {
+    return null;
+  }
+}
+
 /** Of an attestation record; the part under `audit` is not in answers of the server. */
 export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evidence: EvidenceState | null) {
   const extras = showing.store.auditPackages.extras(row.id);
@@ -29,9 +44,9 @@ export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evi
   return {
     ...shown,
     audit: {
-      reasons: readable<string[]>(row.reasons_json),
+      reasons: readableTexts(row.reasons_json),
       scope: row.scope,
-      belongs_to: readable<string[]>(extras.fingerprints_json) ?? [],
+      belongs_to: readableTexts(extras.fingerprints_json) ?? [],
       git_commit: row.git_commit,
       repo_info: readable(row.repo_info_json),
       overridden_type: row.overridden_type,
@@ -56,7 +71,7 @@ export function tellArtifact(showing: Showing, row: PlacedArtifactRow) {
   return {
     ...shown,
     audit: {
-      reasons: readable<string[]>(row.reasons_json),
+      reasons: readableTexts(row.reasons_json),
       attestations_statuses: readable(row.attestations_json),
       description: row.description,
       commits_list: readable(row.commits_list_json),
@@ -85,34 +100,31 @@ export function tellRun({ store }: Showing, row: RunRow, used: (versionId: numbe
     event: { type: row.annotation, instances_before: row.was, instances: row.now },
     verdict: verdictWord(booleanOf(row.compliant)),
     is_compliant: booleanOf(row.compliant),
-    reasons: readable<string[]>(row.reasons_json),
+    reasons: readableTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
-    policies: verdicts?.map((verdict) => {
+    policies: verdicts && attempt(() => verdicts.map((verdict) => {
       used(verdict.version_id);
       return { policy: verdict.policy, version: verdict.version, text: policyMember(verdict.policy, verdict.version), status: verdict.status, rules: rulesOf(store, verdict, facts) };
-    }) ?? null,
-    judged_on: facts?.flows.map(({ flow, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates }) => ({
+    })),
+    judged_on: facts && attempt(() => facts.flows.map(({ flow, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates }) => ({
       flow, flow_tags: tags, trail, template_reference_name: reference_name, filename, git_commit, commit_url, state_in_trail: state, reasons,
       attestations: candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
         attestation_id: attestationId, attestation_name: name, attestation_type: type, is_compliant: isCompliant, control, level,
       })),
-    })) ?? null,
+    }))),
     instances: readable(row.instances_json),
   };
 }
 
 /** Each rule in words, and what became of it in each flow; null where the texts cannot be read any more. */
-function rulesOf(store: Showing["store"], verdict: KeptVerdict, facts: Facts | null) {
-  try {
-    return unfold(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(({ rule, satisfied, resolutions }) => ({
+const rulesOf = (store: Showing["store"], verdict: KeptVerdict, facts: Facts | null) =>
+  attempt(() =>
+    unfold(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(({ rule, satisfied, resolutions }) => ({
       rule: ruleInWords(rule),
       satisfied,
       outcomes: resolutions.map((resolution) => outcomeInWords(rule, resolution)),
-    }));
-  } catch {
-    return null;
-  }
-}
+    })),
+  );
 
 export const tellPolicy = ({ name, version, comment, timestamp, created_by }: UsedPolicyRow) => ({
   policy: name, version, comment, timestamp, created_by, text: policyMember(name, version),

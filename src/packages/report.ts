@@ -7,7 +7,7 @@ import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { cut } from "../domain/excerpt.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
 import type { EvidenceState } from "./evidence.ts";
-import { readable } from "./records.ts";
+import { readable, readableTexts } from "./records.ts";
 import type { Run } from "./records.ts";
 
 /** A part of a list that may be long. */
@@ -122,7 +122,7 @@ export function reportAttestation(row: PlacedAttestationRow, belongsTo: string, 
     createdAt: row.created_at,
     belongsTo,
     description: shortText(row.description),
-    reasons: fewLines(readable<string[]>(row.reasons_json) ?? []),
+    reasons: fewLines(readableTexts(row.reasons_json) ?? []),
     facts: row.type === "override" ? [] : fewLines(factLines(facts, row)),
     evidence: row.evidence_digest === null || evidence === null ? null : { name: cut(row.evidence_filename ?? "file", 200), digest: row.evidence_digest, size: row.evidence_size ?? 0, state: evidence },
     override: row.overridden_type === null ? null : { reason: shortText(String(facts["reason"] ?? "")) ?? "", type: row.overridden_type },

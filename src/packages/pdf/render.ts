@@ -11,16 +11,26 @@ export function renderReport(report: Report): Uint8Array {
   const name = about.kind === "trail" ? about.trail : about.filename;
   const kind = about.kind === "trail" ? "Trail" : "Artifact";
   const sheet = createSheet({ title: `Audit report: ${kind.toLowerCase()} ${name}`, subject: `${about.organization} / ${about.flow}`, at: asOf });
-  first(sheet, report, kind, name);
-  if (report.lost.total > 0) lost(sheet, report);
-  if (about.kind === "trail") for (const trail of report.trails.items) checklist(sheet, trail);
-  artifacts(sheet, report);
-  if (about.kind === "artifact") trails(sheet, report);
-  overrides(sheet, report);
-  attestations(sheet, report);
-  runs(sheet, report);
-  allowances(sheet, report);
-  closing(sheet, report);
+  const parts = [
+    () => first(sheet, report, kind, name),
+    () => lost(sheet, report),
+    () => about.kind === "trail" && report.trails.items.forEach((trail) => checklist(sheet, trail)),
+    () => artifacts(sheet, report),
+    () => about.kind === "artifact" && trails(sheet, report),
+    () => overrides(sheet, report),
+    () => attestations(sheet, report),
+    () => runs(sheet, report),
+    () => allowances(sheet, report),
+    () => closing(sheet, report),
+  ];
+  for (const part of parts) {
+    // A damaged record may have any shape; the rest of the report is worth having all the same.
+    try {
+      part();
+    } catch {
+      sheet.warning("A part of the report is missing here", ["A record is damaged in the database of the server, and what follows it in this section could not be shown."]);
+    }
+  }
   return sheet.finish({ left: `${kind} ${name}`, right: `${about.organization} / ${about.flow}`, foot: `Audit report, records until ${utc(asOf)}` });
 }
 
@@ -64,6 +74,7 @@ function trailFacts(sheet: Sheet, { about, asOf, events }: Report, trail: Report
 }
 
 function lost(sheet: Sheet, { lost: { items, total } }: Report): void {
+  if (total === 0) return;
   sheet.space(10);
   const few = items.slice(0, 8).map(({ name, state, size }) => `${state}: ${name} (${sizeText(size)})`);
   sheet.warning(total === 1 ? "One evidence file is not in the package" : `${total} evidence files are not in the package`, [
