@@ -342,7 +342,9 @@ export function prepareDirectory(directory: string): { evidence: string; staging
 export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence-worker", options);
 
 /** Starts the thread that makes audit packages; the database must be open already. */
-export const startPackageWorker = (options: WorkerOptions): Worker => startWorker("package-worker", options);
+export const startPackageWorker = (options: WorkerOptions): Worker =>
+  // What it makes lives for a moment: a small nursery keeps it small.
+  startWorker("package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
 /** The thread that records large reports on a connection of its own; its database must be open already. */
 export const createRecordingPool = (directory: string): RecordingPool =>

@@ -15,6 +15,7 @@ import type { PackageSubject } from "../store/audit-packages.ts";
 import { openBeside } from "../store/database.ts";
 import { openStore } from "../store/index.ts";
 import type { FeedNews, FeedOrder } from "./feeds.ts";
+import { countHandedOver } from "./reclaim.ts";
 
 /** What the thread is started with: the data directory, the evidence root, and where files may be made. */
 export type PackageWorkerData = { directory: string; evidence: string; staging: string };
@@ -27,6 +28,8 @@ export type PackageFailure = { text: string; digest: string | null; code: string
 
 /** Bytes per chunk. */
 const CHUNK = 128 * 1024;
+/** For each byte of a chunk so many go through buffers that zlib makes; see reclaim.ts. */
+const WASTE = 4;
 /** Pieces that a chunk takes at most: what compresses well must not keep the thread from the other packages. */
 const PIECES = 8;
 
@@ -90,6 +93,7 @@ function sendChunk(id: number, sending: Sending): void {
   sending.next = nextOf(sending.bytes);
   const last = sending.next === null;
   if (last) finish(id, sending);
+  countHandedOver(WASTE * bytes.length);
   send({ type: "chunk", id, bytes, last });
 }
 
