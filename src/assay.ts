@@ -139,8 +139,8 @@ export function createApp(parts: Parts): Koa {
   };
   const app = new Koa();
   app.on("error", (error: Error & { code?: string }) => {
-    // A client that closes the connection while its answer is written is its own business.
-    if (error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ err: error }, "reply failed");
+    // A client that closes the connection while its answer is written, or does not read it, is its own business.
+    if (error.name !== "StalledError" && error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ err: error }, "reply failed");
   });
   const alive = parts.db.prepare("SELECT 1 AS one");
   app.use(probes(() => parts.db.open && alive.get() !== undefined));

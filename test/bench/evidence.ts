@@ -14,8 +14,8 @@ const BOUNDARY = "----------------evidence81c4";
 /** MB per second, and by how many MB the resident memory of the server was above its level before, at most. */
 export type Transfer = { speed: number; growth: number };
 
-/** Uploads a file of `megabytes` as evidence and downloads it again. @throws Error when what comes back is something else. */
-export async function transferEvidence(server: Server, megabytes: number): Promise<{ up: Transfer; down: Transfer }> {
+/** Uploads a file of `megabytes` as evidence and downloads it again; `digest` is its SHA-256. @throws Error when what comes back is something else. */
+export async function transferEvidence(server: Server, megabytes: number): Promise<{ up: Transfer; down: Transfer; digest: string }> {
   const sent = createHash("sha256");
   const up = await measured(server, megabytes, () => upload(server.url, megabytes, (chunk) => sent.update(chunk)));
   const digest = sent.digest("hex");
@@ -24,10 +24,11 @@ export async function transferEvidence(server: Server, megabytes: number): Promi
   if (data[0]?.evidence_archive_fingerprint !== digest) throw new Error(`the server has ${JSON.stringify(data)} of a file with ${digest}`);
   const id = data[0].attestation_id;
   const down = await measured(server, megabytes, () => download(server.url, id, digest));
-  return { up, down };
+  return { up, down, digest };
 }
 
-async function measured(server: Server, megabytes: number, transfer: () => Promise<void>): Promise<Transfer> {
+/** How fast a transfer is, and what the server takes for it. */
+export async function measured(server: Server, megabytes: number, transfer: () => Promise<void>): Promise<Transfer> {
   const before = memory(server.pid).now;
   let most = before;
   const watch = setInterval(() => (most = Math.max(most, memory(server.pid).now)), 20);

@@ -17,6 +17,7 @@ import { parseArgs } from "node:util";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { transferEvidence } from "./evidence.ts";
 import { drive, get, sendJson } from "./load.ts";
+import { downloadPackage } from "./packages.ts";
 import type { Load, Outcome } from "./load.ts";
 import { cpuSeconds, memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
@@ -146,9 +147,11 @@ async function main(root: string): Promise<void> {
   const { now, peak } = memory(assay.pid);
   row(["memory after the run", `${Math.round(now)} MB`, "", `(peak ${Math.round(peak)} MB)`, "", "", "", "", "<= 200 MB", `  ${reached(now <= 200)}`]);
   if (only.test("evidence")) {
-    const { up, down } = await transferEvidence(assay, EVIDENCE_MEGABYTES);
+    const { up, down, digest } = await transferEvidence(assay, EVIDENCE_MEGABYTES);
     row(["evidence, 1 GB up", `${Math.round(up.speed)} MB/s`, "", `+${Math.round(up.growth)} MB`]);
     row(["evidence, 1 GB down", `${Math.round(down.speed)} MB/s`, "", `+${Math.round(down.growth)} MB`, "", "", "", "", "< 50 MB", `  ${reached(down.growth < 50)}`]);
+    const { own, bare } = await downloadPackage(assay, { data, digest, megabytes: EVIDENCE_MEGABYTES });
+    row(["audit package of 1 GB", `${Math.round(own.speed)} MB/s`, "", `+${Math.round(own.growth)} MB`, `${Math.round(bare)} MB/s`, "", "tar | gzip", "", "< 50 MB", `  ${reached(own.growth < 50)}`]);
   }
   await assay.stop();
   await baseline.stop();

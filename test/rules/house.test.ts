@@ -37,6 +37,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   "jq-wasm": ["workers"],
   pino: ["log.ts"],
   pdfkit: ["packages"],
+  fontkit: ["packages"],
 };
 
 const areaOf = (path: string): string => path.replace(/^src\//, "").split("/")[0] as string;

@@ -99,7 +99,7 @@ const widthOf = (line: Line): number => line.reduce((sum, run) => sum + run.widt
 function shorten(line: Line, { style, size, width, measure }: Setting): void {
   const dots = { text: "…", face: facesFor("…", style)[0] as Face, script: null };
   const wide = measure(dots, size);
-  for (let last = line.at(-1); last && widthOf(line) > width - wide; last = line.at(-1)) {
+  for (let last = line.at(-1); last && (widthOf(line) > width - wide || last.text.endsWith(" ")); last = line.at(-1)) {
     last.text = [...last.text].slice(0, -1).join("");
     last.width = measure(last, size);
     if (last.text === "") line.pop();
