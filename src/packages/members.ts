@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { openSpool } from "./spool.ts";
+import type { Spool } from "./spool.ts";
 
 /** `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `at`: where in the spool, null for evidence, whose digest is its address. */
 export type Member = { name: string; size: number; sha256: string; mtime: number | null; at: number | null };
@@ -31,7 +32,7 @@ const SCRATCH = 64 * 1024;
 /** @param path gives the paths of two files that do not exist */
 export function createMembers(path: (name: string) => string): Members {
   const contents = openSpool(path("contents"));
-  const list = openSpool(path("list"));
+  const list = beside(contents, () => openSpool(path("list")));
   const scratch = Buffer.allocUnsafeSlow(SCRATCH);
   let front: Member[] = [];
   let collected: Member[] | null = null;
@@ -80,6 +81,16 @@ export function createMembers(path: (name: string) => string): Members {
       list.close();
     },
   };
+}
+
+/** Opens a second spool; without it the first one is of no use. */
+function beside(first: Spool, open: () => Spool): Spool {
+  try {
+    return open();
+  } catch (error) {
+    first.close();
+    throw error;
+  }
 }
 
 /** The pieces of a list as JSON that people can read. */

@@ -46,7 +46,7 @@ export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evi
     audit: {
       reasons: readableTexts(row.reasons_json),
       scope: row.scope,
-      belongs_to: readableTexts(extras.fingerprints_json) ?? [],
+      belongs_to: row.scope === "trail" ? [] : showing.store.auditPackages.belongsTo(row.trail_id, row.id),
       git_commit: row.git_commit,
       repo_info: readable(row.repo_info_json),
       overridden_type: row.overridden_type,

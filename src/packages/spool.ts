@@ -20,7 +20,12 @@ const BLOCK = 128 * 1024;
 /** @param path of a file that does not exist, in a directory that may be written to */
 export function openSpool(path: string): Spool {
   const fd = openSync(path, "wx+", 0o600);
-  unlinkSync(path);
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
   const waiting = new Uint8Array(BLOCK);
   let [written, filled] = [0, 0];
 

@@ -16,14 +16,8 @@ export type PackageSubject = { kind: "trail"; trailId: number } | { kind: "artif
 /** An attached file, once for each name that it was uploaded under. `reported_at`: its first report, epoch seconds. */
 export type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
 
-/** What a record has beside what answers show. */
-export type AttestationExtras = {
-  type_version: number | null;
-  /** Public id of the record that an override was made over. */
-  original_id: string | null;
-  /** Fingerprints of the artifacts that the record belongs to, as a JSON list. */
-  fingerprints_json: string;
-};
+/** What a record has beside what answers show. `original_id`: public id of the record that an override was made over. */
+export type AttestationExtras = { type_version: number | null; original_id: string | null };
 
 /** An interval in which an artifact ran somewhere with one verdict. Times are epoch seconds of the first and the last snapshot of it. */
 export type RunRow = EvaluatedArtifactRow & {
@@ -105,11 +99,15 @@ export function auditPackageStore(db: Db) {
   const attestation = db.prepare<[number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.id = ?`);
   const artifact = db.prepare<[number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.id = ?`);
   const extras = db.prepare<[number], AttestationExtras>(
-    `SELECT a.type_version, o.public_id AS original_id,
-       (SELECT json_group_array(fingerprint) FROM (
-          SELECT DISTINCT r.fingerprint FROM attestation_bindings b JOIN artifacts r ON r.id = b.artifact_id WHERE b.attestation_id = a.id ORDER BY r.fingerprint)) AS fingerprints_json
-     FROM attestations a LEFT JOIN attestations o ON o.id = a.original_id WHERE a.id = ?`,
+    "SELECT a.type_version, o.public_id AS original_id FROM attestations a LEFT JOIN attestations o ON o.id = a.original_id WHERE a.id = ?",
   );
+  // From the artifacts of the trail, which are few, because nothing leads from a record to its artifacts.
+  const belongsTo = db
+    .prepare<[number, number], string>(
+      `SELECT DISTINCT r.fingerprint FROM artifacts r CROSS JOIN attestation_bindings b ON b.artifact_id = r.id AND b.attestation_id = ?
+       WHERE r.trail_id = ? ORDER BY r.fingerprint`,
+    )
+    .pluck();
   const template = db.prepare<[string], string>("SELECT content FROM templates WHERE public_id = ?").pluck();
   const runs = db.prepare<[number, string], RunRow>(
     `SELECT x.id, x.environment_id, x.first_index, x.last_index, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, x.evaluation_id, x.started_index, x.instances_json,
@@ -124,7 +122,7 @@ export function auditPackageStore(db: Db) {
   const allowed = db.prepare<[string, number], AllowedRow>(
     `SELECT a.public_id, n.name AS environment_name, a.fingerprint, a.artifact_name, a.description, a.user_name, a.timestamp
      FROM environments n CROSS JOIN allowlist_entries a ON a.environment_id = n.id AND a.fingerprint = ?
-     WHERE n.organization_id = ? ORDER BY a.id`,
+     WHERE n.organization_id = ?`,
   );
   const policyVersion = db.prepare<[number], UsedPolicyRow>(
     `SELECT v.id, p.name, v.version, v.comment, v.timestamp, v.created_by, v.policy_yaml FROM policy_versions v JOIN policies p ON p.id = v.policy_id WHERE v.id = ?`,
@@ -157,6 +155,8 @@ export function auditPackageStore(db: Db) {
       if (!row) throw new Error(`attestation ${id} is gone`);
       return row;
     },
+    /** Fingerprints of the artifacts that a record of the trail belongs to. */
+    belongsTo: (trailId: number, id: number): string[] => belongsTo.all(id, trailId),
     /** Every artifact record, oldest first. */
     artifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> => each(artifactIds[subject.kind].all(keyOf(subject)), artifact),
     /** Every distinct fingerprint. */
@@ -168,7 +168,7 @@ export function auditPackageStore(db: Db) {
     /** Where a fingerprint ran and runs, by environment, the oldest interval first. */
     runs: (organizationId: number, fingerprint: string): IterableIterator<RunRow> => runs.iterate(organizationId, fingerprint),
     /** Every allowlist entry for a fingerprint, oldest first. */
-    allowed: (organizationId: number, fingerprint: string): AllowedRow[] => allowed.all(fingerprint, organizationId),
+    allowed: (organizationId: number, fingerprint: string): AllowedRow[] => allowed.all(fingerprint, organizationId).sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1)),
     policyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
     typeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null => typeVersion.get(organizationId, name, version) ?? null,
     /** A control with all its versions, oldest first; null for an identifier that no control has. */

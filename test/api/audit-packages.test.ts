@@ -354,7 +354,7 @@ test("custom types and controls that records and policies name come along", asyn
   const schema = '{ "type" : "object" }\n';
   for (const version of [1, 2])
     db.prepare("INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json) VALUES (?, ?, 1, 'Ada', ?, 'jq', '[\".ok\"]')").run(type, version, schema);
-  const control = Number(db.prepare("INSERT INTO controls (public_id, organization_id, identifier, name, links_json, version, created_by, created_at, last_modified_at) VALUES (?, ?, 'SDLC-1', 'Reviewed', '[]', 2, 'Ada', 1, 2)").run(fresh("control"), organization).lastInsertRowid);
+  const control = Number(db.prepare("INSERT INTO controls (public_id, organization_id, identifier, name, name_folded, links_json, version, created_by, created_at, last_modified_at) VALUES (?, ?, 'SDLC-1', 'Reviewed', 'reviewed', '[]', 2, 'Ada', 1, 2)").run(fresh("control"), organization).lastInsertRowid);
   for (const [version, status] of [[1, "created"], [2, "edited"]])
     db.prepare("INSERT INTO control_versions (control_id, version, status, name, links_json, timestamp, created_by) VALUES (?, ?, ?, 'Reviewed', '[]', 1, 'Ada')").run(control, version, status);
   const id = await attest(at, { name: "coverage" });

@@ -6,7 +6,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createHmac } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
 import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/kit.ts";
 import type { WebhookKind } from "../../src/store/inbound-webhooks.ts";
@@ -27,7 +30,8 @@ let key: string;
 /** The secrets of the doors of signed operations. */
 const secrets = new Map<string, string>();
 test.before(async () => {
-  server = await startServer({ limits: LIMITS });
+  // In files: packages are made by a thread that reads them.
+  server = await startServer({ limits: LIMITS, directory: mkdtempSync(join(tmpdir(), "assay-test-")) });
   agent = new Agent({ keepAlive: true, maxSockets: 1 });
   ({ key } = server.given.org({ name: "acme" }));
   for (const { id, signature, example } of operations)
@@ -39,6 +43,7 @@ test.before(async () => {
 test.after(async () => {
   agent.destroy();
   await server.stop();
+  rmSync(server.directory, { recursive: true, force: true });
 });
 
 // --- chance
