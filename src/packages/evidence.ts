@@ -15,25 +15,27 @@ export type EvidenceState = "included" | "missing" | "damaged";
 export class DamagedMemberError extends Error {
   override readonly name = "DamagedMemberError";
   readonly digest: string;
+  /** Identifies the file as it was found. */
+  readonly signature: string;
 
-  constructor(digest: string, why: string) {
+  constructor(digest: string, signature: string, why: string) {
     super(`evidence ${digest} is damaged: ${why}`);
     this.digest = digest;
+    this.signature = signature;
   }
 }
 
-/** How many damaged files are remembered; beyond that a package is cut once more. */
-const REMEMBERED = 10_000;
+/** Another file under the name, a repaired one, has another signature. */
+const signatureOf = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
 
-/** @param root the evidence root */
-export function evidenceFiles(root: string) {
-  /** Damaged files as they were found: another file under the name, a repaired one, is looked at anew. */
-  const damaged = new Map<string, string>();
-  const signature = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
-
-  function remember(digest: string, stats: Stats): void {
-    if (damaged.size >= REMEMBERED) damaged.clear();
-    damaged.set(digest, signature(stats));
+/**
+ * @param root the evidence root
+ * @param damaged signatures of files that were found to be damaged, by digest; what is found from now on is added
+ */
+export function evidenceFiles(root: string, damaged: Map<string, string>) {
+  function damage(digest: string, stats: Stats, why: string): DamagedMemberError {
+    damaged.set(digest, signatureOf(stats));
+    return new DamagedMemberError(digest, signatureOf(stats), why);
   }
 
   return {
@@ -41,7 +43,7 @@ export function evidenceFiles(root: string) {
     state(digest: string, size: number): EvidenceState {
       const found = statSync(evidencePath(root, digest), { throwIfNoEntry: false });
       if (!found?.isFile()) return "missing";
-      return found.size !== size || damaged.get(digest) === signature(found) ? "damaged" : "included";
+      return found.size !== size || damaged.get(digest) === signatureOf(found) ? "damaged" : "included";
     },
 
     /** The bytes of a file. @throws DamagedMemberError before the last block of a damaged one; the system's error. */
@@ -49,7 +51,7 @@ export function evidenceFiles(root: string) {
       const fd = openSync(evidencePath(root, digest), "r");
       try {
         const stats = fstatSync(fd);
-        if (stats.size !== size) throw new DamagedMemberError(digest, `it has ${stats.size} bytes instead of ${size}`);
+        if (stats.size !== size) throw damage(digest, stats, `it has ${stats.size} bytes instead of ${size}`);
         const hash = createHash("sha256");
         let read = 0;
         for (const block of readBlocks(fd, 0, size)) {
@@ -61,16 +63,13 @@ export function evidenceFiles(root: string) {
         if (size === 0) check(hash.digest("hex"), stats);
       } catch (error) {
         // The disk cannot read it: no better than other bytes.
-        if ((error as NodeJS.ErrnoException).code === "EIO") remember(digest, fstatSync(fd));
-        throw error;
+        throw (error as NodeJS.ErrnoException).code === "EIO" ? damage(digest, fstatSync(fd), "it cannot be read") : error;
       } finally {
         closeSync(fd);
       }
 
       function check(actual: string, stats: Stats): void {
-        if (actual === digest) return;
-        remember(digest, stats);
-        throw new DamagedMemberError(digest, `its content has the digest ${actual}`);
+        if (actual !== digest) throw damage(digest, stats, `its content has the digest ${actual}`);
       }
     },
   };

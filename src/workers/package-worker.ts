@@ -17,14 +17,14 @@ import { openStore } from "../store/index.ts";
 import type { FeedNews, FeedOrder } from "./feeds.ts";
 import { countHandedOver } from "./reclaim.ts";
 
-/** What the thread is started with: the data directory, the evidence root, and where files may be made. */
-export type PackageWorkerData = { directory: string; evidence: string; staging: string };
+/** What the thread is started with: the data directory, the evidence root, where files may be made, and the evidence that is known to be damaged. */
+export type PackageWorkerData = { directory: string; evidence: string; staging: string; damaged: ReadonlyMap<string, string> };
 
 /** What is asked for; `baseUrl` is the public address of the server. */
 export type PackageRequest = { what: "package" | "report"; organizationId: number; subject: PackageSubject; baseUrl: string };
 
-/** `digest` names evidence that turned out to be damaged; `code` is the errno name where the operating system refused. */
-export type PackageFailure = { text: string; digest: string | null; code: string | null };
+/** `damaged`: evidence that turned out to be; `code` is the errno name where the operating system refused. */
+export type PackageFailure = { text: string; damaged: { digest: string; signature: string } | null; code: string | null };
 
 /** Bytes per chunk. */
 const CHUNK = 128 * 1024;
@@ -35,7 +35,7 @@ const PIECES = 8;
 
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
-const { directory, evidence, staging } = workerData as PackageWorkerData;
+const { directory, evidence, staging, damaged } = workerData as PackageWorkerData;
 const db = openBeside(directory);
 const unused = (): never => {
   throw new Error("packages change nothing");
@@ -43,7 +43,7 @@ const unused = (): never => {
 const store = openStore(db, { now: unused, newId: unused });
 // Whatever happens in here, nothing is written.
 db.pragma("query_only = ON");
-const files = evidenceFiles(evidence);
+const files = evidenceFiles(evidence, new Map(damaged));
 
 type Chunks = Generator<Uint8Array<ArrayBuffer>, void, undefined>;
 /** `next` is made already, so that the last chunk is known to be the last. */
@@ -134,5 +134,6 @@ function nextOf(chunks: Chunks): Uint8Array<ArrayBuffer> | null {
 
 function failure(error: unknown): PackageFailure {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return { text, digest: error instanceof DamagedMemberError ? error.digest : null, code: (error as NodeJS.ErrnoException).code ?? null };
+  const damaged = error instanceof DamagedMemberError ? { digest: error.digest, signature: error.signature } : null;
+  return { text, damaged, code: (error as NodeJS.ErrnoException).code ?? null };
 }

@@ -37,20 +37,29 @@ const WAITING = 256;
 const CREDITS = 3;
 /** A client that takes nothing for so many milliseconds makes room; so does a thread that gives nothing. */
 const PATIENCE = 120_000;
+/** How many damaged files are remembered; beyond that each cuts a package once more. */
+const REMEMBERED = 10_000;
 /** After so many milliseconds without a package the thread, its fonts and its connection go. */
 const IDLE = 60_000;
 
 export function createPackageMaker({ data, start, patience = PATIENCE }: {
-  data: PackageWorkerData;
+  data: Omit<PackageWorkerData, "damaged">;
   start: (options: { workerData: PackageWorkerData }) => Worker;
   /** For tests. */
   patience?: number;
 }): PackageMaker {
+  // Here, because threads come and go: what cut one package is left out of all later ones, and told there.
+  const damaged = new Map<string, string>();
   const feeds = createFeeds<PackageRequest, PackageFailure>({
-    start: () => start({ workerData: data }),
+    start: () => start({ workerData: { ...data, damaged } }),
     credits: CREDITS,
     idle: IDLE,
-    toError: (_, reason) => toError(reason),
+    toError(_, { text, damaged: found, code }) {
+      if (!found) return Object.assign(new PackageWorkerError(text), code === null ? {} : { code });
+      if (damaged.size >= REMEMBERED) damaged.clear();
+      damaged.set(found.digest, found.signature);
+      return new DamagedEvidenceError(found.digest, "it was found while a package was made");
+    },
     died: (why, options) => new PackageWorkerError(`no package can be made: ${why}`, options),
   });
   const places = createPlaces(ACTIVE, WAITING);
@@ -115,9 +124,4 @@ function createPlaces(size: number, queue: number) {
       });
     },
   };
-}
-
-function toError({ text, digest, code }: PackageFailure): Error {
-  if (digest !== null) return new DamagedEvidenceError(digest, "it was found while a package was made");
-  return Object.assign(new PackageWorkerError(text), code === null ? {} : { code });
 }

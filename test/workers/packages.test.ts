@@ -1,5 +1,5 @@
 /** Packages as streams: of one moment, given up without a trace, bounded in number. */
-import { mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,8 @@ import { Worker } from "node:worker_threads";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startPackageWorker } from "../../src/assay.ts";
+import { DamagedEvidenceError } from "../../src/vault/errors.ts";
+import { evidencePath } from "../../src/vault/layout.ts";
 import { PackageWorkerError, PackagesBusyError, createPackageMaker } from "../../src/workers/packages.ts";
 import type { PackageMaker } from "../../src/workers/packages.ts";
 import { StalledError } from "../../src/workers/feeds.ts";
@@ -122,6 +124,28 @@ test("beyond what the server makes at once requests wait, and beyond what may wa
   for (const one of await Promise.all(waiting.slice(1))) assert.is((one as Error).message, "gone");
   for (const stream of [...streams, next as (typeof streams)[number]]) stream.destroy();
   await unpack(await buffer(await maker.open(request)));
+});
+
+test("damage that one thread found is known to the next", async () => {
+  const { request } = await trail(1);
+  const digest = server.db.prepare("SELECT evidence_digest FROM attestations WHERE trail_id = ?").pluck().get(request.subject.trailId) as string;
+  const path = evidencePath(data.evidence, digest);
+  const content = readFileSync(path);
+  unlinkSync(path);
+  writeFileSync(path, Buffer.concat([content.subarray(0, -1), Buffer.from("!")]));
+  const workers: Worker[] = [];
+  const mortal = createPackageMaker({ data, start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker) });
+  try {
+    assert.instance(await mortal.open(request).then(buffer).catch((error) => error), DamagedEvidenceError);
+    const ended = once(workers[0] as Worker, "exit");
+    await workers[0]?.terminate();
+    await ended;
+    const members = await unpack(await buffer(await mortal.open(request)));
+    assert.equal(members.json("manifest.json").not_included.map(({ sha256, reason }: { sha256: string; reason: string }) => [sha256, reason]), [[digest, "damaged"]]);
+    assert.is(workers.length, 2);
+  } finally {
+    await mortal.close();
+  }
 });
 
 test("a thread that dies fails its packages, and the next one has a new thread", async () => {
