@@ -75,7 +75,8 @@ function parametersOf(schema: TSchema, place: "path" | "query", operation: AnyOp
   return Object.entries(properties).map(([name, shape]) => ({
     name,
     in: place,
-    required: place === "path" || required.includes(name),
+    // A query parameter with a default is in every validated query, and in no request that does not want it.
+    required: place === "path" || (required.includes(name) && !("default" in shape)),
     ...("description" in shape ? { description: shape["description"] } : {}),
     schema: reference(shape, components),
     ...(examples[name] === undefined ? {} : { example: examples[name] }),

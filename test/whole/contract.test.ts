@@ -1,0 +1,227 @@
+/**
+ * The contract's table of operations (test/cases/operations.json), held against what this server serves and publishes. A line of
+ * the table says method, path, id, mark, kind of body, success and error statuses, and the query with types, defaults and limits.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { operations } from "../../src/api/index.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+
+type QueryLine = {
+  name: string;
+  /** Absent: the contract takes more than one type. */
+  type?: "string" | "integer" | "number" | "boolean";
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  words?: string[];
+  repeated?: true;
+  required?: true;
+  in?: "header";
+};
+type Line = {
+  method: string;
+  /** Below the API root; `//ready` stands at the root of the host. */
+  path: string;
+  id: string;
+  status: "current" | "beta" | "deprecated" | "unlisted" | "removed";
+  body: "none" | "json" | "multipart";
+  ok: number[];
+  errors: number[];
+  query: QueryLine[];
+};
+
+/** Operations of the table that are still to be built. A line goes when its operation comes. */
+const NOT_BUILT: readonly string[] = [
+  "list_actions", "create_or_update_env_action", "create_or_update_flow_action", "get_action", "delete_action", "get_audit_package",
+  "list_system_attestation_types", "post_custom_attestation", "post_system_attestation", "list_audit_log", "list_builds",
+  "build_statistics", "list_controls", "post_control", "list_control_tag_choices", "get_control", "put_control", "archive_control",
+  "get_control_coverage", "list_control_decisions", "get_control_decision", "unarchive_control", "list_control_versions",
+  "get_control_version", "get_custom_attestation_types", "post_custom_attestation_type", "get_custom_attestation_type",
+  "archive_custom_attestation_type", "get_notification_config", "put_notification_config", "delete_notification_config",
+  "get_environment_notifications", "put_environment_notifications", "get_environment_notification", "update_environment_notification",
+  "delete_environment_notification", "update_experimental_features", "list_repos", "list_repo_filter_options", "get_repo_live_artifacts",
+  "list_repo_tag_choices", "get_repo", "get_repo_deployment_statistics", "list_repo_deployments", "get_search", "list_service_accounts",
+  "create_service_account", "get_service_account", "update_service_account", "delete_service_account", "list_service_account_api_keys",
+  "create_service_account_api_key", "get_service_account_api_key", "delete_service_account_api_key", "rotate_service_account_api_key",
+  "download_trail_audit_package", "download_trail_audit_pdf", "launch_darkly_webhook", "sonar_qube_webhook",
+];
+
+/** Served by their own middleware, and therefore in no list of operations. */
+const PAGES: readonly string[] = ["get_api_docs", "get_ready"];
+
+/** Query parameters beside those of the table, each by a rule of the contract's text. */
+const FURTHER: Readonly<Record<string, readonly string[]>> = {
+  // Clients send the names in the body, or here.
+  detach_policy_from_env: ["policy_names"],
+};
+/** Parameters that are published in other words than the table's, each with the reason; the reason ends, the line ends (tested). */
+const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
+  "get_flows page": "without page and per_page the list is bare, so that neither has a value of its own",
+  "list_trails page": "without per_page the list is bare",
+  "get_flows sort": "the text below the table says that name is the default",
+  "get_env_events start": "1 unless given, but only when no range of higher rank is given: that it is absent has to be seen",
+  "get_env_events end": "NOW unless given, as start",
+  "get_env_auditlog event_types": "a list joined by commas, or repeated keys as with every other list",
+  "get_env_auditlog flow_names": "as event_types",
+  "get_env_auditlog repo_names": "as event_types",
+};
+
+/** Statuses of the table that cannot happen here, each with the reason. */
+const NEVER_ANSWERED: Readonly<Record<string, string>> = {
+  "create_env 409": "writes run one after the other, so that no creation can lose a race",
+  "create_flow_with_template 409": "as create_env",
+};
+
+/** Time windows of builds, deployments and statistics have these spellings too. */
+const OTHER_SPELLINGS: readonly string[] = ["start-ts", "end-ts"];
+
+const table = JSON.parse(readFileSync(join(import.meta.dirname, "..", "cases", "operations.json"), "utf8")) as Line[];
+const served = table.filter(({ status }) => status !== "removed");
+const keyOf = ({ method, path }: { method: string; path: string }): string => `${method} ${path.replace("*}", "}")}`;
+const built = new Map(operations.map((operation) => [keyOf(operation), operation]));
+const present = served.filter(({ id }) => !NOT_BUILT.includes(id) && !PAGES.includes(id));
+
+const test = suite("whole/contract");
+let server: TestServer;
+let components: Components = {};
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+type Parameter = { name: string; in: string; required: boolean; schema: Record<string, unknown> };
+type Published = {
+  operationId: string;
+  deprecated?: boolean;
+  parameters?: Parameter[];
+  requestBody?: { content: Record<string, unknown> };
+  responses: Record<string, unknown>;
+};
+
+type Components = Record<string, unknown>;
+
+/** The document that the server publishes, by method and path. */
+async function published(): Promise<Map<string, Published>> {
+  const { body } = await server.call<{ paths: Record<string, Record<string, Published>>; components: { schemas: Components } }>("GET", "/openapi.json");
+  components = body.components.schemas;
+  return new Map(Object.entries(body.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => [`${method.toUpperCase()} ${path}`, one] as const)));
+}
+
+test("the table is complete", () => {
+  assert.is(served.filter(({ path }) => !path.startsWith("//")).length, 128);
+  assert.is(served.filter(({ path }) => path.startsWith("//")).length, 1);
+  assert.is(table.length - served.length, 5);
+});
+
+test("every operation of the table is there under its id, and no other is", () => {
+  const missing = served.filter((line) => !PAGES.includes(line.id) && built.get(keyOf(line))?.id !== line.id).map(({ id }) => id);
+  assert.equal(missing.filter((id) => !NOT_BUILT.includes(id)), [], "operations that are not there");
+  assert.equal(NOT_BUILT.filter((id) => !missing.includes(id)), [], "operations that are there by now: take them out of NOT_BUILT");
+  const known = new Set(table.map(keyOf));
+  assert.equal([...built.keys()].filter((key) => !known.has(key)), [], "operations that the contract does not know");
+});
+
+test("marks: deprecated ones are published as such, unlisted and removed ones are not published", async () => {
+  const document = await published();
+  const unexpected = table.filter(({ status }) => status === "unlisted" || status === "removed").filter((line) => document.has(keyOf(line)));
+  assert.equal(unexpected.map(keyOf), []);
+  for (const line of present.filter(({ status }) => status !== "unlisted")) {
+    const found = document.get(keyOf(line));
+    assert.is(found?.operationId, line.id, keyOf(line));
+    assert.is(found?.deprecated ?? false, line.status === "deprecated", `${line.id}: deprecated`);
+  }
+});
+
+test("bodies and statuses are those of the table", async () => {
+  const document = await published();
+  const differences = present.flatMap((line) => {
+    const found = document.get(keyOf(line));
+    if (!found) return [];
+    const kinds = Object.keys(found.requestBody?.content ?? {});
+    const expected = { none: [], json: ["application/json"], multipart: ["multipart/form-data"] }[line.body];
+    const statuses = Object.keys(found.responses).map(Number);
+    const success = statuses.filter((status) => status === 200 || status === 201).sort();
+    return [
+      ...(String(kinds) === String(expected) ? [] : [`${line.id}: body ${kinds} instead of ${expected}`]),
+      ...(String(success) === String(line.ok) ? [] : [`${line.id}: success ${success} instead of ${line.ok}`]),
+      ...line.errors.filter((status) => !statuses.includes(status) && !(`${line.id} ${status}` in NEVER_ANSWERED)).map((status) => `${line.id}: ${status} is not declared`),
+    ];
+  });
+  assert.equal(differences, []);
+});
+
+/** A published parameter in the words of the table. */
+function lineOf({ name, required, schema }: Parameter, { type, words, minimum: least }: QueryLine, components: Components): QueryLine {
+  const shape = (schema["type"] === "array" ? schema["items"] : schema) as Record<string, unknown>;
+  const item = typeof shape["$ref"] === "string" ? (components[shape["$ref"].replace("#/components/schemas/", "")] as Record<string, unknown>) : shape;
+  const { minimum } = item as { minimum?: number };
+  return {
+    name,
+    ...(type === undefined ? {} : { type: item["type"] as NonNullable<QueryLine["type"]> }),
+    ...("default" in schema ? { default: schema["default"] } : {}),
+    // Pages without a stated least one are counted from 1 too; the largest whole number of JSON is no limit of ours.
+    ...(minimum === undefined || (least === undefined && minimum === 1) ? {} : { minimum }),
+    ...("maximum" in item && item["maximum"] !== Number.MAX_SAFE_INTEGER ? { maximum: item["maximum"] as number } : {}),
+    ...(words && "enum" in item ? { words: item["enum"] as string[] } : {}),
+    ...(schema["type"] === "array" ? { repeated: true } : {}),
+    ...(required ? { required: true } : {}),
+  };
+}
+
+const sorted = (line: QueryLine): unknown => Object.fromEntries(Object.entries(line).sort(([a], [b]) => (a < b ? -1 : 1)));
+
+test("queries are those of the table: names, types, defaults, limits, words, repetition", async () => {
+  const document = await published();
+  const differences: unknown[] = [];
+  const agreed: string[] = [];
+  for (const line of present) {
+    const found = document.get(keyOf(line))?.parameters?.filter((parameter) => parameter.in === "query");
+    if (!document.has(keyOf(line))) continue;
+    const asked = line.query.filter((one) => one.in !== "header");
+    for (const expected of asked) {
+      const parameter = found?.find(({ name }) => name === expected.name);
+      const is = parameter ? sorted(lineOf(parameter, expected, components)) : null;
+      const key = `${line.id} ${expected.name}`;
+      if (JSON.stringify(is) === JSON.stringify(sorted(expected))) agreed.push(key);
+      else if (is === null || !(key in WORDED_OTHERWISE)) differences.push({ operation: line.id, is, expected: sorted(expected) });
+    }
+    const further = found?.map(({ name }) => name).filter((name) => !asked.some((one) => one.name === name)) ?? [];
+    const unknown = further.filter((name) => !FURTHER[line.id]?.includes(name) && !OTHER_SPELLINGS.includes(name));
+    if (unknown.length > 0) differences.push({ operation: line.id, unknown });
+  }
+  assert.equal(differences, []);
+  assert.equal(agreed.filter((key) => key in WORDED_OTHERWISE), [], "worded as in the table by now");
+});
+
+test("removed operations answer 410 to everybody with a key, and 401 without", async () => {
+  const { org } = server.given.org();
+  const stranger = server.given.user(org, null);
+  for (const line of table.filter(({ status }) => status === "removed")) {
+    const path = line.path.replace("{org}", org).replace(/\{\w+\}/g, "x");
+    const answer = await server.call(line.method, path, { key: stranger, ...(line.method === "GET" ? {} : { raw: "{", headers: { "Content-Type": "text/odd" } }) });
+    assert.equal([answer.status, Object.keys(answer.body)], [410, ["message"]], keyOf(line));
+    assert.is((await server.call(line.method, path)).status, 401, keyOf(line));
+  }
+});
+
+test("pages outside the list of operations answer to everybody", async () => {
+  assert.is((await server.call("GET", "//ready")).text, "OK");
+  const page = await server.call("GET", "/doc/");
+  assert.is(page.status, 200);
+  assert.match(page.text, /<html/);
+});
+
+test("beta operations are refused in an organization without controls", async () => {
+  const { org, key } = server.given.org();
+  server.db.prepare("UPDATE organizations SET controls_enabled = 0 WHERE name = ?").run(org);
+  for (const line of present.filter(({ status }) => status === "beta")) {
+    const operation = built.get(keyOf(line));
+    const path = line.path.replace("{org}", org).replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(operation?.example.params?.[name] ?? "x"));
+    const answer = await server.call(line.method, path, { key, ...(line.body === "json" ? { body: operation?.example.body } : {}) });
+    assert.equal([answer.status, Object.keys(answer.body)], [403, ["message"]], line.id);
+  }
+});
+
+test.run();
