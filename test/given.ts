@@ -3,7 +3,7 @@
  * `server.given` makes the things a test starts from; `server.call` speaks HTTP and gives back status, body and headers.
  * A server has a clock of its own that moves one second with every look at it, so that times are different and predictable.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createApp, createWriting, listen, newPublicId, newSecret, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, unlisten } from "../src/assay.ts";
@@ -34,16 +34,25 @@ export type CallOptions = { key?: string | null; body?: unknown; form?: Part; he
 
 export type TestServer = Awaited<ReturnType<typeof startServer>>;
 
+/** What `image()` of a server gave: a server that starts from it holds the same rows and evidence. */
+export type ServerImage = { database: Buffer; directory: string; at: number };
+
 /**
  * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
- * Without it the database lives in memory, and there are no audit packages.
+ * Without it the database lives in memory, and there are no audit packages. `from`: what the server starts with, else nothing. `watch`
+ * may put something between the stores and the database.
  */
-export async function startServer(options: { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number } = {}) {
+export type ServerOptions = { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; watch?: (db: Db) => Db };
+
+export async function startServer(options: ServerOptions = {}) {
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "assay-test-"));
+  if (options.from) cpSync(options.from.directory, directory, { recursive: true });
+  if (options.from && options.directory !== undefined) writeFileSync(join(directory, "assay.db"), options.from.database);
   const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
-  const clock = { at: EPOCH };
+  const clock = { at: options.from?.at ?? EPOCH };
   const sources = { now: () => (clock.at += 1), newId: newPublicId };
-  const db = options.directory === undefined ? emptyDatabase() : openDatabase(directory, EPOCH);
+  const opened = options.directory !== undefined ? openDatabase(directory, EPOCH) : options.from ? openMemory(options.from.database) : emptyDatabase();
+  const db = options.watch?.(opened) ?? opened;
   const store = openStore(db, sources);
   const vault = openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
@@ -219,6 +228,8 @@ export async function startServer(options: { limits?: Partial<typeof LIMITS>; di
 
   return {
     url, db, store, writer, runner, vault, directory, clock, lines, given, call,
+    /** What a further server can start from; this one must live as long as others start. */
+    image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
     /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */
     settled: (): Promise<void> => runner.drained(),
     /** Puts everything away. Call it in `after`. */

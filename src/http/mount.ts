@@ -348,7 +348,7 @@ function checked(schema: TSchema, values: Record<string, unknown>, where: string
  * value once: it always names a set, and an address has room for a hundred thousand repetitions, each of them work.
  */
 function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
-  if (querystring === "") return {};
+  if (querystring === "" || Object.keys(schema.properties).length === 0) return {};
   // The parser ignores what comes after its last key: a list would be filtered by some of what was asked for.
   if (querystring.split("&", MAX_QUERY_KEYS + 1).length > MAX_QUERY_KEYS) throw badRequest(`The query has more than ${MAX_QUERY_KEYS} parameters`);
   const raw = parseQuery(querystring, "&", "=", { maxKeys: MAX_QUERY_KEYS });

@@ -279,6 +279,7 @@ export const getEvidence = operation({
   responses: {
     200: { description: "The file", schema: null },
     206: { description: "The requested part of the file", schema: null },
+    304: { description: "The caller has the file already", schema: null },
     404: { description: "No such attestation on the trail, or it has no evidence", schema: Message },
     416: { description: "The requested range lies outside the file", schema: Message },
   },

@@ -1,0 +1,67 @@
+/** What must be true of every answer, whatever was asked: its status is declared, its body has the declared shape, refusals have the contract's form. */
+import * as assert from "uvu/assert";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import type { ValidateFunction } from "ajv/dist/2020.js";
+import { operations } from "../../src/api/index.ts";
+import type { AssayOperation } from "../../src/api/kit.ts";
+import { openApiDocument } from "../../src/http/openapi.ts";
+import type { Received, Written } from "./requests.ts";
+
+type Answers = Record<string, { content?: Record<string, unknown> }>;
+type Document = { paths: Record<string, Record<string, { operationId: string; responses: Answers }>> };
+
+
+/** @param published the document as the server publishes it. */
+export function createJudge(published: unknown) {
+  // Unlisted operations are in no published document; what they declare is described in the same words.
+  const FACTS = { title: "-", description: "-", serverUrl: "-", license: { name: "-", identifier: "-" } };
+  const unlisted = openApiDocument(operations.filter(({ status }) => status === "unlisted").map(({ status: _status, ...rest }) => rest as AssayOperation), FACTS);
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+  ajv.addSchema(published as object, "published");
+  ajv.addSchema(unlisted, "unlisted");
+  const checks = new Map<string, ValidateFunction>();
+  const declared = new Map<string, { answers: Answers; at: string }>();
+  for (const [name, document] of [["published", published], ["unlisted", unlisted]] as const)
+    for (const [path, methods] of Object.entries((document as Document).paths))
+      for (const [method, { operationId, responses }] of Object.entries(methods))
+        declared.set(operationId, { answers: responses, at: `${name}#/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}/responses` });
+
+  function shapeProblem(id: string, status: number, type: string, body: unknown): string | null {
+    const { at } = declared.get(id) as { at: string };
+    const pointer = `${at}/${status}/content/${type.replaceAll("/", "~1")}/schema`;
+    let check = checks.get(pointer);
+    if (!check) checks.set(pointer, (check = ajv.compile({ $ref: encodeURI(pointer).replace(/^([^#]+)%23/, "$1#") })));
+    return check(body) ? null : ajv.errorsText(check.errors);
+  }
+
+  return function judge({ draft: { operation, strays }, method, target }: Written, { status, headers, text }: Received): void {
+    const label = `${operation.id}: ${method} ${target.slice(0, 300)} was answered ${status} ${text.slice(0, 600)}`;
+    assert.ok(status < 500, label);
+    assert.ok(headers["x-request-id"], `no X-Request-ID: ${label}`);
+    const type = String(headers["content-type"] ?? "").split(";")[0] as string;
+    if (status >= 400) refusal(status, type, text, label);
+    // Who answered is not known then; that successes have their shape, the server itself looks after in tests.
+    if (strays) return;
+    const answer = declared.get(operation.id)?.answers[status];
+    assert.ok(answer !== undefined || status === 431, `undeclared status: ${label}`);
+    if (status >= 400 || status === 206) return;
+    assert.ok(answer?.content === undefined || type in answer.content || "*/*" in answer.content, `undeclared content type ${type}: ${label}`);
+    if (type === "application/json") assert.is(shapeProblem(operation.id, status, type, JSON.parse(text)), null, label);
+  };
+
+  function refusal(status: number, type: string, text: string, label: string): void {
+    // Heads that node itself cannot read are refused before there is a type.
+    assert.is(type, "application/json", label);
+    const body = JSON.parse(text) as { message?: unknown; errors?: unknown };
+    const { message, errors, ...more } = body;
+    assert.ok(typeof message === "string" && message.length > 0, `no message: ${label}`);
+    assert.equal(more, {}, `more than the contract's fields: ${label}`);
+    if (!("errors" in body)) return;
+    assert.is(status, 400, `errors outside a 400: ${label}`);
+    const texts = Object.values(errors as object);
+    assert.ok(texts.length > 0 && texts.every((one) => typeof one === "string" && one.length > 0), `errors: ${label}`);
+  }
+}
+

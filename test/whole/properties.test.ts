@@ -1,0 +1,123 @@
+/**
+ * Every operation under generated requests, such as it should take and such with a fault in them, from everybody. Whatever is sent:
+ * no 5xx, nothing undeclared, every answer in its declared shape, and a refusal leaves nothing behind.
+ *
+ * SEED=n repeats a run that failed elsewhere, RUNS=n multiplies the number of requests.
+ */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import fc from "fast-check";
+import { operations } from "../../src/api/index.ts";
+import type { AssayOperation } from "../../src/api/kit.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { faultFor } from "./faults.ts";
+import { createJudge } from "./judge.ts";
+import { createClient, valid, write } from "./requests.ts";
+import type { Draft, Received } from "./requests.ts";
+import { createWorld } from "./world.ts";
+import type { World } from "./world.ts";
+
+const SEED = Number(process.env["SEED"] ?? 20_261_121);
+const TIMES = Number(process.env["RUNS"] ?? 1);
+const VALID_RUNS = 20 * TIMES;
+const FAULTY_RUNS = 30 * TIMES;
+
+/** Small, so that what is too large is made and sent at once. */
+const LIMITS = { json: 65_536, form: 65_536, document: 65_536, evidence: 65_536 };
+
+/** Operations that generated requests cannot bring to a success, each with the reason. */
+const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {};
+
+const test = suite("whole/properties");
+let world: World;
+let judge: ReturnType<typeof createJudge> | null = null;
+test.before(async () => void (world = await createWorld()));
+test.after(() => world.stop());
+
+/** How many rows each table has, in one statement. */
+function rowCounter({ db }: TestServer): () => string {
+  const tables = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all();
+  const count = db.prepare<[], object>(`SELECT ${tables.map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`).join(", ")}`);
+  return () => JSON.stringify(count.get());
+}
+
+/** The paths of all lists that the organization itself has. */
+const lists = operations.filter(({ method, path, status }) => method === "GET" && status === undefined && /^\/[a-z-]+\/\{org\}$/.test(path));
+
+async function exercise(operation: AssayOperation): Promise<void> {
+  const server = await startServer({ from: world.image, limits: LIMITS });
+  const client = createClient(server.url);
+  const rows = rowCounter(server);
+  const changes = server.db.prepare<[], number>("SELECT total_changes()").pluck();
+  const judged = (judge ??= createJudge((await server.call("GET", "/openapi.json")).body));
+  let successes = 0;
+
+  const ask = async (draft: Draft): Promise<Received> => {
+    const written = write(draft, world);
+    const [before, touched] = [rows(), changes.get()];
+    const answer = await client.send(written);
+    judged(written, answer);
+    const mayWrite = operation.method !== "GET" && answer.status < 400;
+    if (!mayWrite && changes.get() !== touched) assert.is(rows(), before, `left something behind: ${answer.status} ${answer.text}`);
+    return answer;
+  };
+  try {
+    const requests = valid(operation, world);
+    await check(operation, requests, VALID_RUNS, async (draft) => {
+      const { status } = await ask(draft);
+      if (status < 300) successes += 1;
+    });
+    const facts = { takesBody: operation.body.kind !== "none", takesQuery: Object.keys((operation.query as { properties: object }).properties).length > 0 };
+    const fault = faultFor(facts);
+    const faulty = fc.tuple(requests, fc.array(fault, { minLength: 1, maxLength: 2 })).map(([draft, faults]) => faults.reduce((one, change) => change(one), draft));
+    await check(operation, faulty, FAULTY_RUNS, async (draft) => void (await ask(draft)));
+
+    if (operation.method !== "GET") await everythingReads(server);
+    if (operation.status !== "removed" && !(operation.id in NEVER_SUCCEEDS)) assert.ok(successes > 0, `none of ${VALID_RUNS} generated requests succeeded`);
+    evidenceIsAccountedFor(server);
+  } finally {
+    client.close();
+    await server.stop();
+  }
+}
+
+/** Of its own for each operation, so that operations of one shape see different requests. */
+const seedOf = ({ id }: AssayOperation): number => [...id].reduce((seed, letter) => (seed * 31 + letter.charCodeAt(0)) | 0, SEED);
+
+async function check<T>(operation: AssayOperation, values: fc.Arbitrary<T>, runs: number, property: (value: T) => Promise<void>): Promise<void> {
+  const details = await fc.check(fc.asyncProperty(values, property), { seed: seedOf(operation), numRuns: runs, endOnFailure: true });
+  if (!details.failed) return;
+  const { errorInstance } = details;
+  const draft = details.counterexample?.[0] as Draft | undefined;
+  const told = draft ? { ...draft, operation: operation.id, rewrite: draft.rewrite?.toString() ?? null } : null;
+  throw new Error(
+    `SEED=${SEED}, run ${details.numRuns}: ${errorInstance instanceof Error ? errorInstance.message : String(errorInstance)}\n${JSON.stringify(told).slice(0, 3_000)}`,
+    { cause: errorInstance },
+  );
+}
+
+/** What was stored, however odd, fails no list. */
+async function everythingReads(server: TestServer): Promise<void> {
+  for (const list of lists) {
+    const answer = await server.call("GET", list.path.replace("{org}", world.org), { key: world.keys.admin });
+    assert.ok(answer.status === 200 || answer.status === 400, `${list.id} afterwards: ${answer.status} ${answer.text.slice(0, 500)}`);
+  }
+  assert.equal(server.db.pragma("foreign_key_check"), []);
+}
+
+/** No file stays in staging, and each that was published is named by a record. */
+function evidenceIsAccountedFor({ directory, db }: TestServer): void {
+  assert.equal(readdirSync(join(directory, "staging")), [], "files in staging");
+  const named = new Set(db.prepare<[], string>("SELECT evidence_digest FROM attestations WHERE evidence_digest IS NOT NULL").pluck().all());
+  const files = readdirSync(join(directory, "evidence"), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const digests = files.map((entry) => /[a-f0-9]{64}|[a-f0-9]{62}$/.exec(entry.name)?.[0] ?? entry.name);
+  const orphans = digests.filter((digest) => ![...named].some((one) => one.endsWith(digest)));
+  assert.equal(orphans, [], "evidence that no record names");
+}
+
+for (const operation of operations.filter(({ status }) => status !== "removed")) test(operation.id, () => exercise(operation));
+
+test.run();

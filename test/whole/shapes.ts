@@ -1,0 +1,111 @@
+/** Values of a shape: JSON Schema, as far as our operations use it, turned into fast-check's arbitraries. */
+import fc from "fast-check";
+
+export type Shape = {
+  type?: string | string[];
+  const?: unknown;
+  enum?: unknown[];
+  anyOf?: Shape[];
+  oneOf?: Shape[];
+  allOf?: Shape[];
+  pattern?: string;
+  format?: string;
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  items?: Shape;
+  minItems?: number;
+  maxItems?: number;
+  properties?: Record<string, Shape>;
+  required?: string[];
+  additionalProperties?: boolean | Shape;
+  patternProperties?: Record<string, Shape>;
+  propertyNames?: Shape;
+  maxProperties?: number;
+  minProperties?: number;
+};
+
+/** Gives the arbitrary for what stands under a name, or null to have it made from its shape. */
+export type Named = (name: string, shape: Shape) => fc.Arbitrary<unknown> | null;
+
+/** Keywords that say nothing about which values fit, or are read together with others. */
+const KNOWN = new Set([
+  "type", "const", "enum", "anyOf", "oneOf", "pattern", "format", "minLength", "maxLength", "minimum", "maximum", "items", "minItems", "maxItems",
+  "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "maxProperties", "minProperties",
+  "description", "default", "deprecated", "title", "examples", "x-component", "x-repeated", "contentMediaType", "uniqueItems",
+]);
+
+/** Text as people write it and then some; what can be stored at all (no NUL, no lone surrogates). */
+const text = (min: number, max: number): fc.Arbitrary<string> => {
+  const plain = fc.string({ unit: "grapheme", minLength: min, maxLength: Math.min(max, Math.max(min, 24)) }).filter((one) => one.isWellFormed() && !one.includes("\0"));
+  const odd = fc
+    .constantFrom("<script>alert(1)</script>", "\u202eright to left", "naïve 🧪 text", "a\nb\tc", "' OR 1=1 --", "%00%ff", "__proto__", "null", "\u2028", " ", "{}")
+    .filter((one) => one.length >= min && one.length <= max);
+  return fc.oneof({ weight: 3, arbitrary: plain }, { weight: min > 20 || max < 2 ? 0 : 1, arbitrary: odd });
+};
+
+const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  binary: fc.constant("text"),
+  email: fc.constantFrom("ada@example.com", "grace@example.com"),
+  uri: fc.constantFrom("https://example.com/a?b=c#d"),
+  "date-time": fc.constantFrom("2024-01-31T12:00:00Z"),
+};
+
+function textOf({ pattern, format, minLength = 0, maxLength = 10_000 }: Shape): fc.Arbitrary<string> {
+  if (pattern !== undefined) return fc.stringMatching(new RegExp(pattern), { size: "-1" }).filter((one) => one.length >= minLength && one.length <= maxLength && !one.includes("\0") && one.isWellFormed());
+  return (format === undefined ? undefined : FORMATS[format]) ?? text(minLength, maxLength);
+}
+
+/** Large enough for times, small enough to add. */
+const MOST = 4_102_444_800;
+
+/** @throws Error for a keyword that it does not know: then it belongs here. */
+export function arbitraryOf(shape: Shape, named: Named = () => null): fc.Arbitrary<unknown> {
+  const unknown = Object.keys(shape).filter((key) => !KNOWN.has(key));
+  if (unknown.length > 0) throw new Error(`test/whole/shapes.ts makes no values for ${unknown.join(", ")}`);
+  if ("const" in shape) return fc.constant(shape.const);
+  if (shape.enum) return fc.constantFrom(...shape.enum);
+  const branches = shape.anyOf ?? shape.oneOf;
+  if (branches) return fc.oneof(...branches.map((branch) => arbitraryOf(branch, named)));
+  if (Array.isArray(shape.type)) return fc.oneof(...shape.type.map((type) => arbitraryOf({ ...shape, type }, named)));
+  switch (shape.type) {
+    case "null":
+      return fc.constant(null);
+    case "boolean":
+      return fc.boolean();
+    case "integer":
+      return fc.oneof(
+        fc.integer({ min: shape.minimum ?? -MOST, max: Math.min(shape.maximum ?? MOST, (shape.minimum ?? 0) + 50) }),
+        fc.integer({ min: shape.minimum ?? -MOST, max: Math.min(shape.maximum ?? MOST, MOST) }),
+      );
+    case "number":
+      return fc.oneof(
+        fc.integer({ min: Math.ceil(shape.minimum ?? -MOST), max: Math.floor(Math.min(shape.maximum ?? MOST, MOST)) }),
+        fc.double({ min: shape.minimum ?? -1e15, max: shape.maximum ?? 1e15, noNaN: true }),
+      );
+    case "string":
+      return textOf(shape);
+    case "array":
+      return fc.array(arbitraryOf(shape.items ?? {}, named), { minLength: shape.minItems ?? 0, maxLength: Math.min(shape.maxItems ?? 3, Math.max(3, shape.minItems ?? 0)) });
+    case "object":
+      return objectOf(shape, named);
+    default:
+      return fc.jsonValue({ maxDepth: 2 }).filter(isStorable);
+  }
+}
+
+function objectOf({ properties = {}, required = [], additionalProperties, patternProperties, propertyNames }: Shape, named: Named): fc.Arbitrary<unknown> {
+  const fields = Object.fromEntries(Object.entries(properties).map(([name, shape]) => [name, named(name, shape) ?? arbitraryOf(shape, named)]));
+  const known = fc.record(fields, { requiredKeys: required.filter((name) => name in fields) });
+  const [pattern, shape] = Object.entries(patternProperties ?? {})[0] ?? [undefined, typeof additionalProperties === "object" ? additionalProperties : {}];
+  const open = additionalProperties !== false || pattern !== undefined;
+  if (!open) return known;
+  const key = textOf(pattern === undefined ? (propertyNames ?? { maxLength: 12 }) : { pattern }).filter((name) => name !== "__proto__" && !(name in fields));
+  return fc.tuple(known, fc.dictionary(key, arbitraryOf(shape, named), { maxKeys: 2 })).map(([one, more]) => ({ ...more, ...one }));
+}
+
+const isStorable = (value: unknown): boolean => {
+  const written = JSON.stringify(value);
+  return !/\\u0000|\\ud[89a-f]/i.test(written);
+};
