@@ -4,6 +4,7 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { COMMIT_SHA, FINGERPRINT, FLOW_NAME } from "../domain/names.ts";
 import { epochText, mergedByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
@@ -95,8 +96,12 @@ export const ArtifactResponse = named(
 
 type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 
-/** Whether any attestation is bound: then, and only then, is an entry COMPLETE, so that the others need no query. */
-const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean => row.attestations_json.includes('"COMPLETE"');
+/**
+ * Whether any attestation is bound: then, and only then, is an entry COMPLETE, so that the others need no query.
+ * @throws SyntaxError where the entries are damaged: evidence that cannot be told is not "none".
+ */
+const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean =>
+  (JSON.parse(row.attestations_json) as AttestationStatus[]).some(({ status }) => status === "COMPLETE");
 
 function presentShared(context: Showing, row: PlacedArtifactRow): Shared {
   const { urls } = context;

@@ -1,0 +1,254 @@
+// A database as an organization has it after years: 200,000 artifacts and 1,000,000 attestations over flows, trails, repositories,
+// environments and deployments. `make bench-data`, or `node test/bench/data.ts [--artifacts N]`, builds it in .build/bench-data.
+//
+// Every row is written by the handlers of the API and the stores below them, one report after the other, only without HTTP and
+// with many reports in a transaction: what is here is what the same reports through the API leave. Time, ids and chance come
+// from counters, so that the same size gives the same rows.
+//
+// The spread is meant to hurt: a few flows have most of the trails, a few names most of the records, some kinds were given up
+// long ago, and hardly anything failed. Filters for what is rare must not walk through what is common.
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { readTextAsset } from "../../src/assets.ts";
+import { operations } from "../../src/api/index.ts";
+import { contextFactory } from "../../src/api/kit.ts";
+import type { AssayOperation, Context } from "../../src/api/kit.ts";
+import { urlsFor } from "../../src/api/urls.ts";
+import { keyDigest } from "../../src/store/api-keys.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
+import type { Store } from "../../src/store/index.ts";
+import { KEY, ORG } from "./world.ts";
+
+export const DATA = join(import.meta.dirname, "..", "..", ".build", "bench-data");
+export const ARTIFACTS = 200_000;
+const ARTIFACTS_OF_TRAIL = 2;
+/** Reports of attestations on each trail. */
+const ATTESTATIONS_OF_TRAIL = 10;
+
+export const FLOWS = 300;
+const REPOS = 400;
+const TEAMS = 20;
+const ENVIRONMENTS = 30;
+/** What runs in an environment at a time. */
+const RUNNING = 40;
+/** One trail in so many leads to a deployment. */
+const DEPLOYED = 8;
+const REPORTS_IN_TRANSACTION = 5_000;
+const BEGAN = 1_600_000_000;
+
+const TEMPLATE = `
+version: 1
+trail:
+  attestations:
+    - { name: pull-request, type: pull_request }
+  artifacts:
+    - name: backend
+      attestations:
+        - { name: unit-tests, type: junit }
+        - { name: scan, type: snyk }
+    - name: frontend
+      attestations:
+        - { name: unit-tests, type: junit }
+`;
+
+const POLICY = "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
+
+export const flowName = (n: number): string => `service-${n}`;
+export const repoName = (n: number): string => `acme/service-${n}`;
+export const environmentName = (n: number): string => `cluster-${n}`;
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+export const fingerprintOf = (trail: number, place: number): string => sha256(`artifact ${trail} ${place}`);
+export const commitOf = (trail: number): string => sha256(`commit ${trail}`).slice(0, 40);
+
+/** Numbers in [0, 1) that are the same every time (mulberry32). */
+function chance(): () => number {
+  let state = 0x5eed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/**
+ * Fills an empty database.
+ * @param artifacts how many there will be; everything else follows from it.
+ * @param progress told of every transaction.
+ */
+export async function fill(db: Db, { artifacts, progress = () => undefined }: { artifacts: number; progress?: (share: number) => void }): Promise<void> {
+  let at = BEGAN;
+  let ids = 0;
+  const newId = (): string => {
+    const number = (ids += 1).toString(16).padStart(12, "0");
+    return `${number.slice(0, 8)}-${number.slice(8)}-7000-8000-00000000`;
+  };
+  const now = (): number => (at += 1);
+  const store = openStore(db, { now, newId });
+  const random = chance();
+  const below = (n: number): number => Math.floor(random() * n);
+  /** Small numbers far more often than large ones. */
+  const skewed = (n: number): number => Math.floor(n * random() ** 3);
+
+  db.exec("BEGIN");
+  const call = caller(store, now);
+  for (let n = 0; n < FLOWS; n += 1) {
+    await call("create_flow_with_template", {}, { name: flowName(n), description: "A service" }, TEMPLATE);
+    await call("patch_tags", { resource_type: "flow", resource_id: flowName(n) }, { set_tags: { team: `team-${n % TEAMS}` }, remove_tags: [] });
+  }
+  await call("put_policy", {}, { name: "tested", description: "", type: "env", comment: "" }, POLICY);
+  for (let n = 0; n < ENVIRONMENTS; n += 1)
+    await call("create_env", {}, { name: environmentName(n), type: "K8S", description: "A cluster", policies: n % 2 === 0 ? ["tested"] : [] });
+  const clusters = Array.from({ length: ENVIRONMENTS }, () => [] as { name: string; fingerprint: string; created: number }[]);
+
+  const trails = Math.ceil(artifacts / ARTIFACTS_OF_TRAIL);
+  let sinceCommit = 0;
+  for (let trail = 0; trail < trails; trail += 1) {
+    const flow = skewed(FLOWS);
+    await report(trail, flow);
+    if (trail % DEPLOYED === 0) deploy(trail, flow);
+    sinceCommit += ATTESTATIONS_OF_TRAIL + ARTIFACTS_OF_TRAIL + 1;
+    if (sinceCommit < REPORTS_IN_TRANSACTION) continue;
+    sinceCommit = 0;
+    db.exec("COMMIT");
+    db.exec("BEGIN");
+    progress(trail / trails);
+  }
+  db.exec("COMMIT");
+  progress(1);
+
+  async function report(trail: number, flow: number): Promise<void> {
+    const place = { flow_name: flowName(flow), trail_name: `release-${trail}` };
+    const repo = (flow + below(2)) % REPOS;
+    const commit = { sha1: commitOf(trail), message: `Change ${trail}`, author: "Ada Lovelace <ada@example.com>", branch: "main", timestamp: at - 600, url: `https://git.example.com/commit/${trail}`, parents: [] };
+    const repo_info = { name: repoName(repo), id: String(4_000 + repo), url: `https://git.example.com/${repoName(repo)}`, provider: repo % 3 === 0 ? "gitlab" : "github", namespace_path: ["acme"] };
+    await call("create_trail", { flow_name: place.flow_name }, { name: place.trail_name, git_commit_info: commit, repo_info });
+    const attest = (kind: string, name: string, payload: object, fingerprint: string | null): Promise<void> =>
+      call(`post_${kind}_attestation`, place, {
+        attestation_name: name, ...payload, ...(fingerprint === null ? {} : { artifact_fingerprint: fingerprint }), git_commit_info: commit, repo_info,
+        origin_url: `https://ci.example.com/runs/${trail}`,
+      });
+    // One record in fifty says no; jira was given up after a hundredth of all trails, sonar came into use with the last hundredth.
+    const fails = (): boolean => random() < 0.02;
+    await attest("pull_request", "pull-request", { pull_requests: fails() ? [] : [PULL_REQUEST] }, null);
+    if (trail < trails / 100) await attest("jira", "ticket", { jira_results: [{ issue_id: `ACME-${trail}`, issue_url: "https://jira.example.com/1", issue_exists: true }] }, null);
+    else if (trail > trails - trails / 100) await attest("sonar", "quality", { sonar_results: { qualityGate: { status: "OK" } } }, null);
+    else await attest("generic", `note-${skewed(200)}`, { is_compliant: true }, null);
+    for (const [place_, name] of ["backend", "frontend"].entries()) {
+      const fingerprint = fingerprintOf(trail, place_);
+      await call("create_artifact", { flow_name: flowName(flow) }, {
+        trail_name: place.trail_name, template_reference_name: name, fingerprint, filename: `registry.example.com/acme/${flowName(flow)}-${name}:${trail}`, git_commit: commit.sha1,
+        git_commit_info: commit, build_url: `https://ci.example.com/runs/${trail}`, commit_url: commit.url, repo_info,
+      });
+      await attest("junit", "unit-tests", { junit_results: [junit(fails())] }, fingerprint);
+      await attest("snyk", "scan", { snyk_results: { schema_version: 2, tool: { name: "scanner" }, results: [{ high_count: fails() ? 1 : 0, medium_count: 0, low_count: 0 }] } }, fingerprint);
+      await attest("generic", `check-${skewed(30)}`, { is_compliant: !fails() }, fingerprint);
+      await attest("generic", place_ === 0 ? "review" : "licences", { is_compliant: !fails() }, fingerprint);
+    }
+  }
+
+  function deploy(trail: number, flow: number): void {
+    const n = below(ENVIRONMENTS);
+    const running = clusters[n] as (typeof clusters)[number];
+    const known = running.findIndex(({ name }) => name === flowName(flow));
+    if (known >= 0) running.splice(known, 1);
+    else if (running.length === RUNNING) running.shift();
+    running.push({ name: flowName(flow), fingerprint: fingerprintOf(trail, 0), created: at });
+    const environment = store.environments.find(organization(store).id, environmentName(n)) as { id: number };
+    store.recording.record(
+      store.environments.get(environment.id), "report",
+      running.map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } })),
+      { publicId: "operator", shownName: "operator" },
+    );
+  }
+}
+
+const junit = (failed: boolean) => ({ name: "suite", tests: 120, failures: failed ? 1 : 0, errors: 0, skipped: 2, duration: 3.5, timestamp: BEGAN });
+const PULL_REQUEST = {
+  url: "https://git.example.com/pull/1", merge_commit: "c".repeat(40), state: "MERGED", author: "Ada", approvers: [{ username: "Grace", state: "APPROVED", timestamp: BEGAN }],
+  commits: [], title: "Round half to even", created_at: BEGAN, merged_at: BEGAN, head_ref: "rounding",
+};
+
+const organization = (store: Store) => store.organizations.find(ORG) as NonNullable<ReturnType<Store["organizations"]["find"]>>;
+
+/** Makes the organization and its operator; gives what calls handlers in the operator's name, within the transaction that is open. */
+function caller(store: Store, now: () => number) {
+  const organizationId = store.organizations.create({ name: ORG, kind: "shared", isPublic: false, controlsEnabled: true });
+  const userId = store.users.create({ name: "operator", displayName: "", email: null });
+  store.organizations.setRole(organizationId, { id: userId, name: "operator" }, "admin", "script");
+  store.apiKeys.create({ userId }, { digest: keyDigest(KEY), description: "bench", expiresAt: 0 });
+  const never = (): never => {
+    throw new Error("nothing that is reported here needs this");
+  };
+  const contexts = contextFactory({
+    store, now, urls: urlsFor("https://assay.example.com"), openApi: never, evidence: { open: never } as unknown as Context["evidence"],
+    recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
+  });
+  const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));
+  return async (id: string, params: Record<string, string>, body: Record<string, unknown>, file: string | null = null): Promise<void> => {
+    const operation = handlers.get(id);
+    if (!operation) throw new Error(`there is no operation ${id}`);
+    const context = contexts({
+      requestId: "bench-data", operationId: id, event: operation.audit, path: operation.path,
+      caller: { kind: "user", id: userId, publicId: "operator", name: "operator", shownName: "operator", keyPublicId: "key" },
+      membership: { organizationId, role: "admin", isPublic: false, organization: organization(store) },
+    });
+    const bytes = file === null ? null : Buffer.from(file);
+    const input = {
+      params: { org: ORG, ...params }, query: {}, body, unread: null, sent: new Set(Object.keys(body)),
+      file: bytes && { filename: "file.yml", contentType: "text/plain", size: bytes.length, bytes, digest: sha256(file as string) },
+    };
+    operation.handle(context, input, await operation.prepare?.(context, input));
+    store.audit.append(context.auditEntry());
+  };
+}
+
+/** What the data was built from: another schema or another size is other data. */
+const aboutText = (artifacts: number): string =>
+  `${JSON.stringify({ artifacts, schema: sha256(readTextAsset("schema.sql")), builder: sha256(readFileSync(import.meta.filename, "utf8")) })}\n`;
+
+/** Whether the data of that size is there, and up to date. */
+export function isBuilt(artifacts: number = ARTIFACTS): boolean {
+  const about = join(DATA, "about.json");
+  return existsSync(about) && readFileSync(about, "utf8") === aboutText(artifacts);
+}
+
+/** Builds the data unless it is there. @returns seconds that it took. */
+export async function build(artifacts: number, progress: (share: number) => void): Promise<number> {
+  const began = performance.now();
+  const unfinished = `${DATA}-unfinished`;
+  for (const directory of [DATA, unfinished]) rmSync(directory, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  const db = openDatabase(unfinished, BEGAN);
+  // What is cut off here is thrown away whole, so that nothing needs to reach the disk before the end.
+  db.pragma("journal_mode = OFF");
+  db.pragma("synchronous = OFF");
+  db.pragma("cache_size = -524288");
+  await fill(db, { artifacts, progress });
+  db.pragma("journal_mode = WAL");
+  db.close();
+  writeFileSync(join(unfinished, "about.json"), aboutText(artifacts));
+  renameSync(unfinished, DATA);
+  return (performance.now() - began) / 1000;
+}
+
+/** One line that fills up. */
+export function bar(began = performance.now()): (share: number) => void {
+  const WIDTH = 40;
+  return (share) => {
+    const full = Math.round(share * WIDTH);
+    const left = share === 0 ? "" : `${Math.ceil(((performance.now() - began) / 1000) * (1 / share - 1))} s left`;
+    process.stderr.write(`\r[${"#".repeat(full)}${"-".repeat(WIDTH - full)}] ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${share === 1 ? "\n" : ""}`);
+  };
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { artifacts: { type: "string", default: String(ARTIFACTS) } } });
+  const artifacts = Number(values.artifacts);
+  if (isBuilt(artifacts)) console.log(`${DATA} is up to date`);
+  else console.log(`${artifacts} artifacts in ${(await build(artifacts, bar())).toFixed(0)} s: ${DATA}`);
+}

@@ -1,0 +1,181 @@
+/**
+ * One bad record never fails a list (semantics 9): stored JSON is damaged, column by column and record by record, and every list is
+ * asked again. Each of its items is as it was, or it is marked.
+ */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import fc from "fast-check";
+import { operations } from "../../src/api/index.ts";
+import type { AssayOperation } from "../../src/api/kit.ts";
+import { UNREADABLE } from "../../src/api/paging.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { createClient, valid, write } from "./requests.ts";
+import type { Draft, Received } from "./requests.ts";
+import { createWorld } from "./world.ts";
+import type { World } from "./world.ts";
+
+const RECORD = ["attestations.annotations_json", "attestations.external_urls_json", "attestations.git_commit_info_json", "attestations.payload_json", "attestations.user_data_json"];
+const ARTIFACT = [
+  "artifacts.annotations_json", "artifacts.attestations_json", "artifacts.external_urls_json", "artifacts.git_commit_info_json", "artifacts.repo_info_json",
+  "artifacts.user_data_json", ...RECORD,
+];
+const TRAIL = [
+  "artifacts.git_commit_info_json", "artifacts.repo_info_json", "evaluations.facts_json", "trail_events.event_json", "trails.compliance_json",
+  "trails.external_urls_json", "trails.git_commit_info_json", "trails.user_data_json",
+];
+
+/** Every operation that answers with a list of records, and the columns whose damage it shows. */
+const LISTS: Readonly<Record<string, readonly string[]>> = {
+  environment_diff: ["evaluations.facts_json", "snapshot_artifacts.instances_json"],
+  get_artifact_attestation: RECORD,
+  get_artifact_by_commit_sha: [...ARTIFACT, "artifacts.reasons_json", "artifacts.template_json", "snapshot_artifacts.instances_json"],
+  get_attestations: RECORD,
+  get_env_auditlog: ["evaluations.facts_json"],
+  get_env_events: ["evaluations.facts_json"],
+  get_flow_attestations: RECORD,
+  get_flows: [],
+  get_trail_attestation: RECORD,
+  list_allowlist: [],
+  list_artifacts: ARTIFACT,
+  list_artifacts_deprecated: ARTIFACT,
+  list_attestations_for_criteria: RECORD,
+  list_deployments: [],
+  list_env_deployments: [],
+  list_envs: [],
+  list_policies: ["policy_events.data_json"],
+  list_snapshots: [],
+  list_trails: TRAIL,
+  list_trails_for_org: TRAIL,
+};
+
+/** What goes missing without a mark, each with the reason. */
+const UNMARKED: Readonly<Record<string, string>> = {
+  "environment_diff evaluations.facts_json": "the artifact is shown as one without provenance; its shape has no field for a mark",
+  "environment_diff snapshot_artifacts.instances_json": "the names of pods are left out; how many there were is known",
+  "get_artifact_by_commit_sha snapshot_artifacts.instances_json": "a lead time that cannot be told is left out, as for any start without a time",
+  "list_trails evaluations.facts_json": "whose provenance an artifact was cannot be told, and a history holds what was told",
+  "list_trails_for_org evaluations.facts_json": "as list_trails",
+};
+
+/** Reads of a single record, or of none: a damaged one may fail them. */
+const SINGLE: readonly string[] = [
+  "assert_artifact", "environment_policy_schema_v1", "flow_template_schema_v1", "get_artifact_by_fingerprint", "get_attestation_evidence", "get_deployment",
+  "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_snapshot",
+  "get_trail", "get_user_default_org",
+];
+
+const test = suite("whole/damage");
+let world: World;
+let server: TestServer;
+let client: ReturnType<typeof createClient>;
+test.before(async () => {
+  world = await createWorld();
+  server = await startServer({ from: world.image });
+  client = createClient(server.url);
+});
+test.after(async () => {
+  client.close();
+  await server.stop();
+  await world.stop();
+});
+
+const reads = operations.filter(({ method, status }) => method === "GET" && status !== "removed");
+
+/** Everything in an answer that stands in a list: of the body itself, of its fields, and of their fields. */
+function items({ text, headers }: Received): string[] {
+  if (!String(headers["content-type"]).startsWith("application/json")) return text.split("\n");
+  const within = (value: unknown, depth: number): unknown[] => {
+    if (Array.isArray(value)) return value;
+    return typeof value === "object" && value !== null && depth > 0 ? Object.values(value).flatMap((one) => within(one, depth - 1)) : [];
+  };
+  return within(JSON.parse(text), 2).map((item) => JSON.stringify(item));
+}
+
+/** Always at the same time: durations count up to now. */
+function ask(draft: Draft): Promise<Received> {
+  server.clock.at = world.image.at;
+  return client.send(write(draft, world));
+}
+
+/** Of generated requests the one whose answer has the most items. */
+async function fullest(operation: AssayOperation): Promise<{ draft: Draft; items: string[] }> {
+  let best: { draft: Draft; items: string[] } | null = null;
+  for (const generated of fc.sample(valid(operation, world), { seed: 3, numRuns: 40 })) {
+    const draft: Draft = { ...generated, role: "admin" };
+    const answer = await ask(draft);
+    if (answer.status !== 200) continue;
+    const found = items(answer);
+    if (!best || found.length > best.items.length) best = { draft, items: found };
+  }
+  if (!best || best.items.length === 0) throw new Error(`${operation.id} has nothing to list: give it something in test/whole/world.ts`);
+  return best;
+}
+
+type Column = { table: string; column: string; keys: string[] };
+
+const columns = (): Column[] =>
+  server.db
+    .prepare<[], { table: string; column: string; keys: string }>(
+      `SELECT m.name AS "table", c.name AS "column", (SELECT group_concat(k.name) FROM pragma_table_info(m.name) k WHERE k.pk > 0) AS keys
+         FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name LIKE '%\\_json' ESCAPE '\\' ORDER BY 1, 2`,
+    )
+    .all()
+    .map((row) => ({ ...row, keys: row.keys.split(",") }));
+
+const BROKEN = "{broken";
+
+/** The places that hold something in a column, each with what damages it and what heals it. */
+function places({ table, column, keys }: Column): { damage(): void; heal(): void }[] {
+  const rows = server.db.prepare<[], Record<string, unknown>>(`SELECT ${[...keys, column].join(", ")} FROM ${table} WHERE ${column} IS NOT NULL`).all();
+  const set = server.db.prepare(`UPDATE ${table} SET ${column} = ? WHERE ${keys.map((key) => `${key} = ?`).join(" AND ")}`);
+  return rows.map((row) => ({
+    damage: () => void set.run(BROKEN, ...keys.map((key) => row[key])),
+    heal: () => void set.run(row[column], ...keys.map((key) => row[key])),
+  }));
+}
+
+type Place = ReturnType<typeof places>[number];
+
+async function damaged<T>(all: readonly Place[], work: () => Promise<T>): Promise<T> {
+  try {
+    for (const { damage } of all) damage();
+    return await work();
+  } finally {
+    for (const { heal } of all) heal();
+  }
+}
+
+const isMarked = (item: string): boolean => item.includes(UNREADABLE) || item.includes('"unreadable":true');
+
+test("every read is told of here", () => {
+  const told = [...Object.keys(LISTS), ...SINGLE];
+  assert.equal(reads.map(({ id }) => id).filter((id) => !told.includes(id)), [], "put these into LISTS, or into SINGLE");
+  assert.equal(told.filter((id) => !reads.some((operation) => operation.id === id)), [], "these are gone");
+});
+
+for (const operation of reads.filter(({ id }) => id in LISTS))
+  test(operation.id, async () => {
+    const { draft, items: sound } = await fullest(operation);
+    const shown: string[] = [];
+    /** @returns whether the answer is another than before. */
+    const isShown = async (name: string): Promise<boolean> => {
+      const answer = await ask(draft);
+      assert.is(answer.status, 200, `${name} damaged: ${answer.text}`);
+      const now = items(answer);
+      assert.is(now.length, sound.length, `${name} damaged: the list has another length`);
+      const changed = now.filter((item, index) => item !== sound[index]);
+      if (!(`${operation.id} ${name}` in UNMARKED)) assert.equal(changed.filter((item) => !isMarked(item)), [], `${name} damaged: items that are not marked`);
+      return changed.length > 0;
+    };
+    for (const column of columns()) {
+      const name = `${column.table}.${column.column}`;
+      const all = places(column);
+      if (!(await damaged(all, () => isShown(name)))) continue;
+      shown.push(name);
+      for (const place of all) if (await damaged([place], () => isShown(name))) break;
+    }
+    assert.equal(shown, [...(LISTS[operation.id] as string[])].sort());
+  });
+
+test.run();

@@ -1,0 +1,91 @@
+/**
+ * No read walks through a table. Every GET operation is asked with each of its query parameters and with generated mixtures of them;
+ * what statements ran meanwhile is asked of SQLite for its plan. (What a plan cannot tell, how far a range of an index reaches,
+ * is measured by make bench on a large database.)
+ */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import fc from "fast-check";
+import { operations } from "../../src/api/index.ts";
+import { startServer } from "../given.ts";
+import { plan } from "../store/given.ts";
+import type { TestServer } from "../given.ts";
+import { createClient, valid, write } from "./requests.ts";
+import { createWatcher } from "./watch.ts";
+import { createWorld } from "./world.ts";
+import type { World } from "./world.ts";
+
+/** Requests for each operation: enough that every parameter comes alone and with others. */
+const RUNS = 25;
+
+/** Tables that may be read as a whole, each with the reason. */
+const SMALL: Readonly<Record<string, string>> = {};
+
+/** Reads that ask no table of ours; everything else must be seen to. */
+const READS_NOTHING: Readonly<Record<string, string>> = {
+  get_openapi: "the document is made once, from the operations",
+  environment_policy_schema_v1: "a text that never changes",
+  flow_template_schema_v1: "a text that never changes",
+};
+
+const test = suite("whole/plans");
+const watcher = createWatcher();
+let world: World;
+let server: TestServer;
+let tables: ReadonlySet<string>;
+test.before(async () => {
+  world = await createWorld();
+  server = await startServer({ from: world.image, watch: watcher.watch });
+  tables = new Set(server.db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all());
+});
+test.after(async () => {
+  await server.stop();
+  await world.stop();
+});
+
+/** Aliases of our tables in a statement. */
+function aliases(sql: string): Map<string, string> {
+  const found = new Map([...tables].map((table) => [table, table]));
+  for (const [, table, alias] of sql.matchAll(/\b(?:FROM|JOIN|,)\s+(\w+)\s+(?:AS\s+)?(\w+)/gi)) if (table && alias && tables.has(table)) found.set(alias, table);
+  return found;
+}
+
+/** The tables of ours that a statement reads from one end to the other. */
+export function scanned(sql: string): string[] {
+  const known = aliases(sql);
+  return plan(server.db, sql).flatMap((step) => {
+    const name = /^SCAN (\w+)/.exec(step)?.[1];
+    const table = name === undefined || /VIRTUAL TABLE/.test(step) ? undefined : known.get(name);
+    return table === undefined ? [] : [table];
+  });
+}
+
+test("a scan is seen", () => {
+  assert.equal(scanned("SELECT name FROM trails t WHERE t.description = ?"), ["trails"]);
+  assert.equal(scanned("SELECT count(*) FROM flows"), ["flows"]);
+  assert.equal(scanned("SELECT value FROM json_each(?)"), []);
+});
+
+for (const operation of operations.filter(({ method, status }) => method === "GET" && status !== "removed"))
+  test(operation.id, async () => {
+    const client = createClient(server.url);
+    const drafts = fc.sample(valid(operation, world), { seed: 1, numRuns: RUNS });
+    const statuses: number[] = [];
+    const ran = await watcher.during(async () => {
+      for (const draft of drafts) {
+        // A write in between, so that no answer is one that was kept.
+        server.db.exec("UPDATE organizations SET last_modified_at = last_modified_at + 1");
+        const { status } = await client.send(write({ ...draft, role: "admin" }, world));
+        statuses.push(status);
+      }
+    });
+    client.close();
+    const reads = ran.filter((sql) => /^\s*(SELECT|WITH)/i.test(sql));
+    assert.ok(statuses.includes(200), `${operation.id} was never answered with 200`);
+    // Who asks is looked up for every operation with a key.
+    assert.is(reads.length === 0, operation.id in READS_NOTHING, `${operation.id} ran ${reads.length} statements`);
+    const offences = reads.flatMap((sql) => scanned(sql).filter((table) => !(table in SMALL)).map((table) => `${table} in ${sql.replace(/\s+/g, " ")}`));
+    assert.equal(offences, []);
+  });
+
+test.run();
