@@ -1,12 +1,13 @@
 // What runs where: how long the server takes for reports and for reading what they left, how long it keeps others waiting
 // meanwhile, and what it stores. One request at a time, on a server and a data directory of its own; `server` is the time of
 // its log line, from the head of the request to the end of the answer, beside what this client saw.
-import { readFileSync, writeFileSync } from "node:fs";
-import { Agent, request } from "node:http";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { EXECUTABLE } from "../binary/executable.ts";
+import { createAsk, createTimed, median, quantile, sort } from "./ask.ts";
+import type { Answer, Ask, Timed, Times } from "./ask.ts";
 import { startProbe } from "./probe.ts";
 import type { Holds, Probe } from "./probe.ts";
 import { cpuSeconds, memory, startServer } from "./processes.ts";
@@ -14,7 +15,7 @@ import type { Server } from "./processes.ts";
 import { figure, kilobytes, ms } from "./print.ts";
 import { POLICIES, RELEASED_TWICE, SERVICES, clusterReport, largeReport, policyVersion, populateRuntime } from "./runtime-world.ts";
 import { drive } from "./load.ts";
-import { APPLY_FILE, KEY, ORG } from "./world.ts";
+import { APPLY_FILE, ORG } from "./world.ts";
 
 /** Environments with a thousand artifacts, each for one first report. */
 const CLUSTERS = 5;
@@ -30,63 +31,7 @@ const READS = 50;
 /** Its body is above the default limit. */
 const LARGE = { artifacts: 10_000, replicas: 10 };
 
-type Answer = { id: string; ms: number; bytes: number; headers: Record<string, string | string[] | undefined> };
-/** Milliseconds, and the bytes of the last answer. */
-type Times = { server: number; client: number; least: number; most: number; count: number; bytes: number };
-type Bench = { server: Server; probe: Probe; db: Database.Database; ask: Ask; timed(answers: readonly Answer[]): Promise<Times> };
-type Ask = (method: string, path: string, body?: Buffer | object | null, expect?: number) => Promise<Answer>;
-
-const quantile = (sorted: readonly number[], q: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
-const sort = (values: readonly number[]): number[] => [...values].sort((a, b) => a - b);
-const median = (values: readonly number[]): number => quantile(sort(values), 0.5);
-
-/** Requests with an id, after which their lines in the log are found. @throws Error with the first answer that is not as expected. */
-function createAsk(url: string): Ask {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  let count = 0;
-  return function ask(method, path, body = null, expect = 200) {
-    const bytes = body === null ? null : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
-    const id = `bench-${(count += 1)}`;
-    const headers = {
-      Authorization: `Bearer ${KEY}`, "X-Request-ID": id,
-      ...(bytes === null ? {} : { "Content-Type": "application/json", "Content-Length": bytes.length }),
-    };
-    return new Promise((resolve, reject) => {
-      const began = performance.now();
-      const sent = request(`${url}/api/v2${path}`, { method, headers, agent }, (response) => {
-        const chunks: Buffer[] = [];
-        response.on("error", reject);
-        response.on("data", (chunk: Buffer) => chunks.push(chunk));
-        response.on("end", () => {
-          const took = performance.now() - began;
-          const answer = Buffer.concat(chunks);
-          if (response.statusCode !== expect) reject(new Error(`${method} ${path} was answered ${response.statusCode}: ${answer.toString("utf8", 0, 2000)}`));
-          resolve({ id, ms: took, bytes: answer.length, headers: response.headers });
-        });
-      });
-      // A connection that was idle for seconds may be closed by the server just when it is used again.
-      sent.on("error", (error: NodeJS.ErrnoException) => (sent.reusedSocket && error.code === "ECONNRESET" ? resolve(ask(method, path, body, expect)) : reject(error)));
-      sent.end(bytes);
-    });
-  };
-}
-
-/** Finds the server's own times; the log is written a moment after the answer. */
-function createTimed(log: string): Bench["timed"] {
-  return async (answers) => {
-    const wanted = new Map(answers.map(({ id }) => [id, Number.NaN]));
-    for (let attempt = 0; attempt < 50 && [...wanted.values()].some(Number.isNaN); attempt += 1) {
-      await sleep(100);
-      for (const [, duration, id] of readFileSync(log, "utf8").matchAll(/"duration_ms":([\d.]+).*?"request_id":"(bench-\d+)"/g))
-        if (wanted.has(id as string)) wanted.set(id as string, Number(duration));
-    }
-    const server = sort([...wanted.values()]);
-    return {
-      server: quantile(server, 0.5), least: server[0] ?? Number.NaN, most: server.at(-1) ?? Number.NaN, count: server.length,
-      client: median(answers.map((answer) => answer.ms)), bytes: answers.at(-1)?.bytes ?? 0,
-    };
-  };
-}
+type Bench = { server: Server; probe: Probe; db: Database.Database; ask: Ask; timed: Timed };
 
 /** What runs in every cluster. */
 const plain = clusterReport(0, SERVICES);

@@ -51,7 +51,7 @@ function aliases(sql: string): Map<string, string> {
 }
 
 /** The tables of ours that a statement reads from one end to the other. */
-export function scanned(sql: string): string[] {
+function scanned(sql: string): string[] {
   const known = aliases(sql);
   return plan(server.db, sql).flatMap((step) => {
     const name = /^SCAN (\w+)/.exec(step)?.[1];
