@@ -286,14 +286,37 @@ CREATE TABLE attestations (
   CHECK ((evidence_digest IS NULL) = (evidence_size IS NULL)),
   CHECK ((type = 'override') = (overridden_type IS NOT NULL))
 ) STRICT;
-CREATE INDEX attestations_by_organization ON attestations (organization_id, id);
-CREATE INDEX attestations_by_flow ON attestations (flow_id, id);
+CREATE INDEX attestations_by_organization ON attestations (organization_id, created_at, id);
+CREATE INDEX attestations_by_flow ON attestations (flow_id, created_at, id);
 CREATE INDEX attestations_by_trail_name ON attestations (trail_id, name, id);
 CREATE INDEX attestations_by_fingerprint ON attestations (trail_id, artifact_fingerprint) WHERE artifact_fingerprint IS NOT NULL;
 CREATE INDEX attestations_by_commit ON attestations (organization_id, git_commit, id) WHERE git_commit IS NOT NULL;
-CREATE INDEX attestations_by_name ON attestations (organization_id, name, id);
 CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id) WHERE control IS NOT NULL;
 CREATE INDEX attestations_by_evidence ON attestations (evidence_digest) WHERE evidence_digest IS NOT NULL;
+
+-- Records of one flow, name, kind and verdict. Derived from the records in the write that appends each: a search finds the few
+-- series that fit, and in them the records, without looking at all the others.
+CREATE TABLE attestation_series (
+  id              INTEGER PRIMARY KEY,
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id         INTEGER NOT NULL REFERENCES flows (id),
+  name            TEXT NOT NULL,
+  type            TEXT NOT NULL,
+  overridden_type TEXT NOT NULL, -- '': no overrides
+  is_compliant    INTEGER NOT NULL CHECK (is_compliant IN (0, 1)),
+  UNIQUE (flow_id, name, type, overridden_type, is_compliant)
+) STRICT;
+CREATE INDEX attestation_series_by_name ON attestation_series (organization_id, name, is_compliant);
+CREATE INDEX attestation_series_by_type ON attestation_series (organization_id, type, is_compliant);
+CREATE INDEX attestation_series_by_overridden_type ON attestation_series (organization_id, overridden_type, is_compliant);
+CREATE INDEX attestation_series_by_verdict ON attestation_series (organization_id, is_compliant);
+
+CREATE TABLE attestation_series_records (
+  series_id      INTEGER NOT NULL REFERENCES attestation_series (id),
+  created_at     REAL NOT NULL,
+  attestation_id INTEGER NOT NULL REFERENCES attestations (id),
+  PRIMARY KEY (series_id, created_at, attestation_id)
+) STRICT, WITHOUT ROWID;
 
 -- Which artifacts a record belongs to, also when the artifact came after it.
 CREATE TABLE attestation_bindings (

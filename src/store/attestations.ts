@@ -5,6 +5,7 @@
 import type { ArtifactAttestation } from "../domain/attestation/binding.ts";
 import type { AttestationFact } from "../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../domain/policy/evaluate.ts";
+import { attestationSeriesWriter } from "./attestation-series.ts";
 import type { Db, Sources } from "./database.ts";
 
 export type AttestationRow = {
@@ -114,6 +115,7 @@ function factOf(row: CurrentRow): AttestationFact {
 }
 
 export function attestationStore(db: Db, { newId }: Sources) {
+  const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
@@ -160,7 +162,9 @@ export function attestationStore(db: Db, { newId }: Sources) {
     /** Appends a record. @returns its key and public id. */
     create(record: NewAttestation): { id: number; publicId: string } {
       const publicId = newId();
-      return { id: Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid), publicId };
+      const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
+      addToSeries(id, record);
+      return { id, publicId };
     },
     /** Makes a record one of the trail itself. */
     bindToTrail: (trailId: number, id: number, name: string): void => void setCurrent.run(trailId, TRAIL_LEVEL, name, id),

@@ -3,6 +3,7 @@ import { allowlistStore } from "./allowlists.ts";
 import { apiKeyStore } from "./api-keys.ts";
 import { artifactStore } from "./artifacts.ts";
 import { attestationListStore } from "./attestation-lists.ts";
+import { attestationSearchStore } from "./attestation-series.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import { auditPackageStore } from "./audit-packages.ts";
@@ -71,6 +72,7 @@ export function openStore(db: Db, sources: Sources) {
     artifacts,
     attestations,
     attestationLists: attestationListStore(db),
+    attestationSearch: attestationSearchStore(db),
     evaluation: evaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
     staleness,
     subjects: subjectStore({ artifacts, attestations, flows }),

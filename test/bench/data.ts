@@ -195,7 +195,7 @@ function caller(store: Store, now: () => number) {
     const context = contexts({
       requestId: "bench-data", operationId: id, event: operation.audit, path: operation.path,
       caller: { kind: "user", id: userId, publicId: "operator", name: "operator", shownName: "operator", keyPublicId: "key" },
-      membership: { organizationId, role: "admin", isPublic: false, organization: organization(store) },
+      membership: { organizationId, role: "admin", isPublic: false, features: ["controls"], organization: organization(store) },
     });
     const bytes = file === null ? null : Buffer.from(file);
     const input = {

@@ -99,15 +99,15 @@ async function bare({ url, db }: Bare, { table }: Line, answer: Answer): Promise
 }
 
 function idsIn(db: Database.Database, table: Line["table"], body: unknown): number[] {
-  const list = (Array.isArray(body) ? body : ((body as { data?: unknown[] }).data ?? [body])) as Record<string, string>[];
+  const list = (Array.isArray(body) ? body : ((body as { data?: unknown[] }).data ?? [body])) as ({ flow?: { name: string } } & Record<string, string>)[];
   const find = {
     attestations: db.prepare<[string], number>("SELECT id FROM attestations WHERE public_id = ?").pluck(),
     artifacts: db.prepare<[string], number>("SELECT id FROM artifacts WHERE public_id = ?").pluck(),
-    trails: db.prepare<[string], number>("SELECT id FROM trails WHERE flow_id = (SELECT id FROM flows WHERE name = substr(?1, 1, instr(?1, ' ') - 1)) AND name = substr(?1, instr(?1, ' ') + 1)").pluck(),
-  }[table];
+    trails: db.prepare<[string, string], number>("SELECT t.id FROM trails t JOIN flows f ON f.id = t.flow_id WHERE f.name = ? AND t.name = ?").pluck(),
+  };
   return list.flatMap((item) => {
-    const key = table === "attestations" ? item["attestation_id"] : table === "artifacts" ? item["id"] : `${item["flow"]} ${item["name"]}`;
-    return (key === undefined ? undefined : find.get(key)) ?? [];
+    if (table === "trails") return find.trails.get(item.flow?.name ?? "", item["name"] ?? "") ?? [];
+    return find[table].get(item[table === "artifacts" ? "id" : "attestation_id"] ?? "") ?? [];
   });
 }
 

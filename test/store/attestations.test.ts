@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { AttestationFilter } from "../../src/store/attestation-lists.ts";
+import type { AttestationFilter } from "../../src/store/attestation-series.ts";
 import type { NewAttestation } from "../../src/store/attestations.ts";
 import { opened, plan } from "./given.ts";
 
@@ -150,8 +150,8 @@ function lists() {
   const everything: AttestationFilter = {
     organizationId: all.organizationId, before: null, publicId: null, names: null, flowIds: null, types: null, isCompliant: null, from: null, to: null,
   };
-  const search = (filter: Partial<AttestationFilter>, limit = 10) => letters(all.store.attestationLists.search({ ...everything, ...filter }, limit));
-  return { ...all, g, u, ids, letters, search, lists: all.store.attestationLists };
+  const search = (filter: Partial<AttestationFilter>, limit = 10) => letters(all.store.attestationSearch.search({ ...everything, ...filter }, limit));
+  return { ...all, g, u, ids, letters, search, lists: all.store.attestationLists, names: all.store.attestationSearch.names };
 }
 
 test("a search gives what fits every filter, newest first", () => {
@@ -179,14 +179,14 @@ test("a search gives what fits every filter, newest first", () => {
 });
 
 test("lists of a flow, of a name, of an artifact, of a commit", () => {
-  const { lists: stored, letters, f, g, t, organizationId } = lists();
+  const { lists: stored, names, letters, f, g, t, organizationId } = lists();
   const span = (from: number | null, to: number | null) => [letters(stored.ofFlow(f.id, { from, to }, 10, 0)), stored.countOfFlow(f.id, { from, to })];
   assert.equal([span(null, null), span(11, null), span(null, 11), span(12, 13), span(14, null)], [["DCBA", 4], ["DCB", 3], ["BA", 2], ["DC", 2], ["", 0]]);
   assert.equal([letters(stored.ofFlow(f.id, { from: null, to: null }, 2, 1)), letters(stored.ofFlow(g.id, { from: null, to: null }, 2, 1))], ["CB", ""]);
   assert.equal([letters(stored.underTrail(t.id, "b")), letters(stored.underTrail(t.id, "a")), letters(stored.underTrail(t.id, "c"))], ["CB", "A", ""]);
   assert.equal([letters(stored.underArtifact(f.id, FINGERPRINT, "a")), letters(stored.underArtifact(g.id, FINGERPRINT, "a"))], ["D", ""]);
   assert.equal([letters(stored.ofCommit(organizationId, COMMIT)), letters(stored.ofCommit(99, COMMIT))], ["BA", ""]);
-  assert.equal([stored.names(organizationId), stored.names(99)], [["a", "b"], []]);
+  assert.equal([names(organizationId), names(99)], [["a", "b"], []]);
 });
 
 test("evidence that a record names is referenced", () => {

@@ -71,7 +71,7 @@ export const getAttestations = operation({
   handle(context, { params, query }) {
     const { store, organization, urls } = context;
     if (query.name !== undefined && query.name_regex !== undefined) throw badRequest("Only one of 'name' and 'name_regex' can be given");
-    const rows = store.attestationLists.search(
+    const rows = store.attestationSearch.search(
       {
         organizationId: organization.id,
         before: query.after === undefined ? null : fromCursor(query.after),
@@ -121,7 +121,7 @@ function namesMatching({ store, organization }: Context, pattern: string): strin
   const refuse = (problem: string) => invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
   if ("problem" in regex) throw refuse(regex.problem);
-  const names = store.attestationLists.names(organization.id);
+  const names = store.attestationSearch.names(organization.id);
   const characters = names.reduce((sum, name) => sum + name.length, 0);
   if (characters * regex.size > MAX_REGEX_STEPS) throw refuse(`the regular expression is too large to be tried on ${names.length} names`);
   return names.filter((name) => regex.find(name));

@@ -266,3 +266,39 @@ SELECT a.id, a.organization_id, a.repo_id, a.created_at
 FROM (SELECT min(id) AS id FROM artifacts GROUP BY organization_id, fingerprint) AS first JOIN artifacts AS a ON a.id = first.id;
 CREATE INDEX builds_by_organization ON builds (organization_id, created_at);
 CREATE INDEX builds_by_repo ON builds (repo_id, created_at) WHERE repo_id IS NOT NULL;
+-- Records of one flow, name, kind and verdict. Derived from the records in the write that appends each: a search finds the few
+-- series that fit, and in them the records, without looking at all the others.
+CREATE TABLE attestation_series (
+  id              INTEGER PRIMARY KEY,
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id         INTEGER NOT NULL REFERENCES flows (id),
+  name            TEXT NOT NULL,
+  type            TEXT NOT NULL,
+  overridden_type TEXT NOT NULL, -- '': no overrides
+  is_compliant    INTEGER NOT NULL CHECK (is_compliant IN (0, 1)),
+  UNIQUE (flow_id, name, type, overridden_type, is_compliant)
+) STRICT;
+CREATE INDEX attestation_series_by_name ON attestation_series (organization_id, name, is_compliant);
+CREATE INDEX attestation_series_by_type ON attestation_series (organization_id, type, is_compliant);
+CREATE INDEX attestation_series_by_overridden_type ON attestation_series (organization_id, overridden_type, is_compliant);
+CREATE INDEX attestation_series_by_verdict ON attestation_series (organization_id, is_compliant);
+
+CREATE TABLE attestation_series_records (
+  series_id      INTEGER NOT NULL REFERENCES attestation_series (id),
+  created_at     REAL NOT NULL,
+  attestation_id INTEGER NOT NULL REFERENCES attestations (id),
+  PRIMARY KEY (series_id, created_at, attestation_id)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO attestation_series (organization_id, flow_id, name, type, overridden_type, is_compliant)
+  SELECT DISTINCT organization_id, flow_id, name, type, coalesce(overridden_type, ''), is_compliant FROM attestations;
+INSERT INTO attestation_series_records (series_id, created_at, attestation_id)
+  SELECT s.id, a.created_at, a.id FROM attestations a JOIN attestation_series s
+    ON s.flow_id = a.flow_id AND s.name = a.name AND s.type = a.type AND s.overridden_type = coalesce(a.overridden_type, '') AND s.is_compliant = a.is_compliant;
+
+-- Lists are in the order of time, and filtered by it.
+DROP INDEX attestations_by_name;
+DROP INDEX attestations_by_organization;
+DROP INDEX attestations_by_flow;
+CREATE INDEX attestations_by_organization ON attestations (organization_id, created_at, id);
+CREATE INDEX attestations_by_flow ON attestations (flow_id, created_at, id);
