@@ -6,7 +6,8 @@
 // machine with either server alike; a server that is not near a whole core was held back by the driver, by the disk or by
 // the threads that wait for it.
 //
-// The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts.
+// The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts. So has the part about
+// lists (`--only lists`): it needs the database that `make bench-data` builds, and is left out without it: lists.ts.
 //
 // Everything happens below .build, on the disk of the checkout. The program judges no run: it prints and ends with 0,
 // unless something answered wrongly.
@@ -15,7 +16,9 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { EXECUTABLE } from "../binary/executable.ts";
+import { isBuilt } from "./data.ts";
 import { transferEvidence } from "./evidence.ts";
+import { measureLists } from "./lists.ts";
 import { drive, get, sendJson } from "./load.ts";
 import { downloadPackage } from "./packages.ts";
 import type { Load, Outcome } from "./load.ts";
@@ -33,6 +36,8 @@ const EVIDENCE_MEGABYTES = 1024;
 const COLD_STARTS = 5;
 /** What `--only` calls the part about environments, reports and snapshots. */
 const RUNTIME = "runtime";
+/** ... and the part about lists on a large database. */
+const LISTS = "lists";
 
 const { values: options } = parseArgs({
   options: { seconds: { type: "string", default: "5" }, rounds: { type: "string", default: "3" }, only: { type: "string", default: "" } },
@@ -156,6 +161,10 @@ async function main(root: string): Promise<void> {
   await assay.stop();
   await baseline.stop();
   if (only.test(RUNTIME)) await measureRuntime(root);
+  if (only.test(LISTS)) {
+    if (isBuilt()) await measureLists(root);
+    else console.log("\nlists: not measured, `make bench-data` builds what they need");
+  }
   if (only.test("start")) {
     const start = await coldStart(root, data);
     row(["start to first reply", `${Math.round(start)} ms`, "", "", "", "", "", "", "<= 400 ms", `  ${reached(start <= 400)}`]);

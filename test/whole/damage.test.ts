@@ -34,17 +34,23 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   get_env_auditlog: ["evaluations.facts_json"],
   get_env_events: ["evaluations.facts_json"],
   get_flow_attestations: RECORD,
+  get_control_coverage: [],
   get_flows: [],
   get_trail_attestation: RECORD,
   list_allowlist: [],
   list_artifacts: ARTIFACT,
   list_artifacts_deprecated: ARTIFACT,
   list_attestations_for_criteria: RECORD,
+  list_control_decisions: ["attestations.annotations_json", "attestations.payload_json"],
+  list_control_tag_choices: [],
+  list_control_versions: ["control_versions.links_json"],
+  list_controls: ["controls.links_json"],
   list_deployments: [],
   list_env_deployments: [],
   list_envs: [],
   list_policies: ["policy_events.data_json"],
   list_snapshots: [],
+  list_system_attestation_types: [],
   list_trails: TRAIL,
   list_trails_for_org: TRAIL,
 };
@@ -60,7 +66,8 @@ const UNMARKED: Readonly<Record<string, string>> = {
 
 /** Reads of a single record, or of none: a damaged one may fail them. */
 const SINGLE: readonly string[] = [
-  "assert_artifact", "environment_policy_schema_v1", "flow_template_schema_v1", "get_artifact_by_fingerprint", "get_attestation_evidence", "get_deployment",
+  "assert_artifact", "environment_policy_schema_v1", "flow_template_schema_v1", "get_artifact_by_fingerprint", "get_attestation_evidence", "get_control", "get_control_decision",
+  "get_control_version", "get_deployment",
   "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_snapshot",
   "get_trail", "get_user_default_org",
 ];

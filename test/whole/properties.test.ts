@@ -29,7 +29,10 @@ const FAULTY_RUNS = 30 * TIMES;
 const LIMITS = { json: 65_536, form: 65_536, document: 65_536, evidence: 65_536 };
 
 /** Operations that generated requests cannot bring to a success, each with the reason. */
-const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {};
+const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {
+  launch_darkly_webhook: "takes bodies that are signed with a secret of their own",
+  sonar_qube_webhook: "as launch_darkly_webhook",
+};
 
 const test = suite("whole/properties");
 let world: World;

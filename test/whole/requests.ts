@@ -36,7 +36,7 @@ class Reference {
 /** Names of fields and parameters whose values are those of another name. */
 const SAME_AS: Readonly<Record<string, string>> = {
   flow: "flow_name", flow_names: "flow_name", flows: "flow_name", environment_name: "env_name", environments: "env_name", env: "env_name",
-  trail: "trail_name", policies: "policy_name", policy_names: "policy_name", included_environments: "physical_env", physical_environment: "physical_env",
+  trail: "trail_name", policies: "policy_name", policy_names: "policy_name", included_environments: "physical_env", physical_env_name: "physical_env",
   artifact_fingerprint: "fingerprint", git_commit: "commit_sha", sha1: "commit_sha", commit_list: "commit_sha", snappish1: "snappish", snappish2: "snappish",
   control: "identifier", type_name: "custom_attestation_type_name", repo_names: "repo_name", repo_inner_id: "repo", tags: "tag", for_control: "identifier",
 };

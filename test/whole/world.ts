@@ -231,8 +231,8 @@ async function environments(server: TestServer, at: At): Promise<void> {
     await made(server, "PUT", `/environments/${at.org}/cluster/report/K8S`, { key: at.key, body: { artifacts: pods } });
   }
   for (const print of ["e".repeat(64), PRINTS[3] as string]) {
-    const body = { artifact_fingerprint: print, artifact_name: "app", reason: "known" };
-    await made(server, "PUT", `/allowlists/${at.org}/production`, { key: at.key, body: { ...((byId.get("allow_artifact_for_env") as AssayOperation).example.body as object), artifact_fingerprint: body.artifact_fingerprint } });
+    const { example } = byId.get("allow_artifact_for_env") as AssayOperation;
+    await made(server, "PUT", `/allowlists/${at.org}/production`, { key: at.key, body: { ...(example.body as object), artifact_fingerprint: print } });
   }
 }
 
@@ -242,10 +242,11 @@ const ONE_OF_EACH: Readonly<Record<string, string>> = {
 };
 
 /** What further resources need, by the operation that makes them, in the order in which they are made. `body` is laid over the operation's example. */
-const FURTHER: readonly { id: string; path?: Record<string, string>; body: Record<string, unknown>; times?: number }[] = [
+const FURTHER: readonly { id: string; path?: Record<string, string>; body: Record<string, unknown> }[] = [
   { id: "post_control", body: { identifier: "SOC-1", name: "Reviews" } },
   { id: "post_control", body: { identifier: "SOC-2", name: "Tests" } },
   { id: "put_control", path: { identifier: "SOC-1" }, body: { description: "Every change is reviewed" } },
+  { id: "patch_tags", path: { resource_type: "control", resource_id: "SOC-1" }, body: { set_tags: { area: "change" }, remove_tags: [] } },
   { id: "post_custom_attestation_type", body: { name: "coverage" } },
   { id: "post_custom_attestation_type", body: { name: "licences" } },
   { id: "post_custom_attestation", path: { flow_name: "backend", trail_name: "release-0" }, body: { attestation_name: "covered", type_name: "coverage" } },
@@ -260,7 +261,8 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
 async function rest(server: TestServer, at: At): Promise<void> {
   for (const { id, path = {}, body } of FURTHER) {
     const operation = byId.get(id);
-    if (!operation) continue;
+    // Not built: nothing can need what it would make.
+    if (!operation || (path["resource_type"] === "control" && !byId.has("post_control"))) continue;
     const target = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? at.org : (path[name] as string)));
     const json = { ...(operation.example.body as object), ...body };
     const shape = operation.body;
