@@ -86,16 +86,18 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
   /** At most `limit` records among the `newest`; null when these do not settle it. */
   function among(filter: AttestationFilter, fits: Clause, end: Position, limit: number): PlacedAttestationRow[] | null {
     const only = filter.flowIds?.length === 1 ? filter.flowIds[0] : undefined;
-    const region: Clause = {
+    // One lower bound at a time: of two SQLite takes one for the range of the index, and walks through the rest.
+    const region = (from: number): Clause => ({
       sql: `${only === undefined ? "a.organization_id = ?" : "a.flow_id = ?"} AND a.created_at >= ? AND a.created_at <= ? AND (a.created_at, a.id) < (?, ?)`,
-      values: [only ?? filter.organizationId, filter.from ?? FIRST_TIME, end.created_at, end.created_at, end.id],
-    };
+      values: [only ?? filter.organizationId, from, end.created_at, end.created_at, end.id],
+    });
     const order = "ORDER BY a.created_at DESC, a.id DESC";
+    const whole = region(filter.from ?? FIRST_TIME);
     const edge =
       fits.sql === ""
         ? undefined
-        : db.prepare<Value[], Position>(`SELECT a.created_at, a.id FROM attestations a WHERE ${region.sql} ${order} LIMIT 1 OFFSET ?`).get(...region.values, newest - 1);
-    const parts = [region, ...(fits.sql === "" ? [] : [fits]), ...(edge ? [{ sql: "a.created_at >= ?", values: [edge.created_at] }] : [])];
+        : db.prepare<Value[], Position>(`SELECT a.created_at, a.id FROM attestations a WHERE ${whole.sql} ${order} LIMIT 1 OFFSET ?`).get(...whole.values, newest - 1);
+    const parts = [edge ? region(edge.created_at) : whole, ...(fits.sql === "" ? [] : [fits])];
     const rows = db
       .prepare<Value[], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`)
       .all(...parts.flatMap(({ values }) => values), limit);
