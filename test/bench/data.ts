@@ -179,13 +179,13 @@ const organization = (store: Store) => store.organizations.find(ORG) as NonNulla
 function caller(store: Store, now: () => number) {
   const organizationId = store.organizations.create({ name: ORG, kind: "shared", isPublic: false, controlsEnabled: true });
   const userId = store.users.create({ name: "operator", displayName: "", email: null });
-  store.organizations.setRole(organizationId, { id: userId, name: "operator" }, "admin", "script");
+  store.organizations.setRole(organizationId, { id: userId }, "admin", "script");
   store.apiKeys.create({ userId }, { digest: keyDigest(KEY), description: "bench", expiresAt: 0 });
   const never = (): never => {
     throw new Error("nothing that is reported here needs this");
   };
   const contexts = contextFactory({
-    store, now, urls: urlsFor("https://assay.example.com"), openApi: never, evidence: { open: never } as unknown as Context["evidence"],
+    store, now, urls: urlsFor("https://assay.example.com"), openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"],
     recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));

@@ -41,6 +41,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_artifacts: ARTIFACT,
   list_artifacts_deprecated: ARTIFACT,
   list_attestations_for_criteria: RECORD,
+  list_audit_log: [],
   list_control_decisions: ["attestations.annotations_json", "attestations.payload_json"],
   list_control_tag_choices: [],
   list_control_versions: ["control_versions.links_json"],
@@ -49,6 +50,8 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_env_deployments: [],
   list_envs: [],
   list_policies: ["policy_events.data_json"],
+  list_service_account_api_keys: [],
+  list_service_accounts: [],
   list_snapshots: [],
   list_system_attestation_types: [],
   list_trails: TRAIL,
@@ -68,7 +71,8 @@ const UNMARKED: Readonly<Record<string, string>> = {
 const SINGLE: readonly string[] = [
   "assert_artifact", "environment_policy_schema_v1", "flow_template_schema_v1", "get_artifact_by_fingerprint", "get_attestation_evidence", "get_control", "get_control_decision",
   "get_control_version", "get_deployment",
-  "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_snapshot",
+  "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_service_account",
+  "get_service_account_api_key", "get_snapshot",
   "get_trail", "get_user_default_org",
 ];
 
