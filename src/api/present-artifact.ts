@@ -75,7 +75,7 @@ export const ArtifactListItemResponse = named(
 );
 
 export const HistoryEntry = Type.Object({ event: Type.String(), timestamp: Type.Number() }, { additionalProperties: false });
-type HistoryEntry = Static<typeof HistoryEntry>;
+export type HistoryEntry = Static<typeof HistoryEntry>;
 
 const Place = Type.Object({ environment_name: Type.String(), snapshot_index: Type.Integer() });
 
@@ -182,7 +182,7 @@ export function presentArtifact(context: Showing, row: PlacedArtifactRow): Stati
   };
 }
 
-/** What happened to a record: its report, its evidence, and where it started and stopped. */
+/** What happened to a record: its report, its evidence, and where it started and stopped. @throws SyntaxError for a damaged record. */
 export function historyOf(
   { store }: Showing,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,

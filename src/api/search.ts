@@ -9,6 +9,7 @@ import type { FoundRow } from "../store/search.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
+import { UNREADABLE } from "./paging.ts";
 import { HistoryEntry, historyOf, movesOf } from "./present-artifact.ts";
 
 /** Fingerprints and commits with one beginning: more than these nobody chooses from, a longer beginning is quicker. */
@@ -82,8 +83,17 @@ function presentReported(context: Context, row: FoundRow, presence: RecentPresen
     ...placesIn(presence),
     html_url: urls.artifactPage(organization.name, row.flow_name, row.fingerprint, row.public_id),
     api_url: urls.artifactApi(organization.name, row.flow_name, row.fingerprint),
-    history: historyOf(context, row, presence),
+    history: toldHistory(context, row, presence),
   };
+}
+
+/** The history; of a damaged record its mark, and where it ran all the same (semantics 9). */
+function toldHistory(context: Context, row: FoundRow, presence: RecentPresence): HistoryEntry[] {
+  try {
+    return historyOf(context, row, presence);
+  } catch {
+    return [{ event: UNREADABLE, timestamp: row.created_at }, ...movesOf(presence)];
+  }
 }
 
 /** An artifact that only ran (decision 85). */

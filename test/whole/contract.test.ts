@@ -37,11 +37,8 @@ type Line = {
 /** Operations of the table that are still to be built. A line goes when its operation comes. */
 const NOT_BUILT: readonly string[] = [
   "list_actions", "create_or_update_env_action", "create_or_update_flow_action", "get_action", "delete_action", "get_audit_package",
-  "post_custom_attestation", "list_builds", "build_statistics", "get_custom_attestation_types", "post_custom_attestation_type",
-  "get_custom_attestation_type", "archive_custom_attestation_type", "get_notification_config", "put_notification_config",
-  "delete_notification_config", "get_environment_notifications", "put_environment_notifications", "get_environment_notification",
-  "update_environment_notification", "delete_environment_notification", "list_repos", "list_repo_filter_options",
-  "get_repo_live_artifacts", "list_repo_tag_choices", "get_repo", "get_repo_deployment_statistics", "list_repo_deployments", "get_search",
+  "get_notification_config", "put_notification_config", "delete_notification_config", "get_environment_notifications",
+  "put_environment_notifications", "get_environment_notification", "update_environment_notification", "delete_environment_notification",
   "download_trail_audit_package", "download_trail_audit_pdf",
 ];
 

@@ -20,6 +20,7 @@ const ARTIFACT = [
   "artifacts.annotations_json", "artifacts.attestations_json", "artifacts.external_urls_json", "artifacts.git_commit_info_json", "artifacts.repo_info_json",
   "artifacts.user_data_json", ...RECORD,
 ];
+const TYPE = ["custom_type_versions.rules_json", "custom_type_versions.schema_json", "custom_type_versions.summary_json"];
 const TRAIL = [
   "artifacts.git_commit_info_json", "artifacts.repo_info_json", "evaluations.facts_json", "trail_events.event_json", "trails.compliance_json",
   "trails.external_urls_json", "trails.git_commit_info_json", "trails.user_data_json",
@@ -27,21 +28,27 @@ const TRAIL = [
 
 /** Every operation that answers with a list of records, and the columns whose damage it shows. */
 const LISTS: Readonly<Record<string, readonly string[]>> = {
+  build_statistics: [],
   environment_diff: ["evaluations.facts_json", "snapshot_artifacts.instances_json"],
   get_artifact_attestation: RECORD,
   get_artifact_by_commit_sha: [...ARTIFACT, "artifacts.reasons_json", "artifacts.template_json", "snapshot_artifacts.instances_json"],
   get_attestations: RECORD,
+  get_custom_attestation_types: TYPE,
   get_env_auditlog: ["evaluations.facts_json"],
   get_env_events: ["evaluations.facts_json"],
   get_flow_attestations: RECORD,
   get_control_coverage: [],
   get_flows: [],
+  get_repo_deployment_statistics: [],
+  get_repo_live_artifacts: [],
+  get_search: ["artifacts.attestations_json"],
   get_trail_attestation: RECORD,
   list_allowlist: [],
   list_artifacts: ARTIFACT,
   list_artifacts_deprecated: ARTIFACT,
   list_attestations_for_criteria: RECORD,
   list_audit_log: [],
+  list_builds: [],
   list_control_decisions: ["attestations.annotations_json", "attestations.payload_json"],
   list_control_tag_choices: [],
   list_control_versions: ["control_versions.links_json"],
@@ -50,6 +57,10 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_env_deployments: [],
   list_envs: [],
   list_policies: ["policy_events.data_json"],
+  list_repo_deployments: [],
+  list_repo_filter_options: [],
+  list_repo_tag_choices: [],
+  list_repos: [],
   list_service_account_api_keys: [],
   list_service_accounts: [],
   list_snapshots: [],
@@ -70,8 +81,8 @@ const UNMARKED: Readonly<Record<string, string>> = {
 /** Reads of a single record, or of none: a damaged one may fail them. */
 const SINGLE: readonly string[] = [
   "assert_artifact", "environment_policy_schema_v1", "flow_template_schema_v1", "get_artifact_by_fingerprint", "get_attestation_evidence", "get_control", "get_control_decision",
-  "get_control_version", "get_deployment",
-  "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_service_account",
+  "get_control_version", "get_custom_attestation_type", "get_deployment",
+  "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_repo", "get_service_account",
   "get_service_account_api_key", "get_snapshot",
   "get_trail", "get_user_default_org",
 ];

@@ -80,12 +80,13 @@ function resolve(value: unknown, world: World, subject: Readonly<Record<string, 
 }
 
 /** The operation's own example, with what it refers to put in place of the names that are made up. */
-function exampleBody(value: unknown, world: World): unknown {
+function exampleBody(value: unknown, world: World, shapes: Readonly<Record<string, Shape>> = {}): unknown {
   if (Array.isArray(value)) return value.map((item) => exampleBody(item, world));
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => {
-      const pool = NEW_NAMES.has(name) ? null : poolOf(name, world);
+      const { enum: words, const: word } = shapes[name] ?? {};
+      const pool = NEW_NAMES.has(name) || words !== undefined || word !== undefined ? null : poolOf(name, world);
       if (pool === null) return [name, exampleBody(item, world)];
       if (Array.isArray(item)) return [name, item.map((_one, index) => new Reference(pool, 4 * index + 1))];
       return [name, typeof item === "string" ? new Reference(pool, 1) : exampleBody(item, world)];
@@ -145,7 +146,7 @@ const encode = (text: string): string => encodeURIComponent(text.toWellFormed())
 function bodyOf(operation: AssayOperation, world: World): fc.Arbitrary<unknown> {
   const { schema, kind } = operation.body as { kind: string; schema: Shape; optional?: boolean };
   const made = arbitraryOf(schema, (name, shape) => valueUnder(name, shape, world, NEW_NAMES.has(name)));
-  const example = fc.constant(exampleBody(operation.example.body, world));
+  const example = fc.constant(exampleBody(operation.example.body, world, schema.properties));
   const least = arbitraryOf({ ...schema, properties: Object.fromEntries(Object.entries(schema.properties ?? {}).filter(([name]) => schema.required?.includes(name))) }, (name, shape) =>
     valueUnder(name, shape, world, NEW_NAMES.has(name)));
   // The example with some of its fields made anew: near to what is useful, and rarely the same twice.

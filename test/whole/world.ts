@@ -208,6 +208,8 @@ async function flowsAndEvidence(server: TestServer, at: At): Promise<void> {
     });
   }
   await given.artifact(at, { flow: "backend", trail: null, commit: COMMITS[0] as string });
+  for (const id of server.db.prepare<[], string>("SELECT public_id FROM repos").pluck().all())
+    await made(server, "PATCH", `/tags/${at.org}/repo/${id}`, { key: at.key, body: { set_tags: { team: "payments" }, remove_tags: [] } });
   await made(server, "PUT", `/flows/${at.org}/retired/archive`, { key: at.key });
 }
 
