@@ -36,10 +36,9 @@ type Line = {
 
 /** Operations of the table that are still to be built. A line goes when its operation comes. */
 const NOT_BUILT: readonly string[] = [
-  "list_actions", "create_or_update_env_action", "create_or_update_flow_action", "get_action", "delete_action", "get_audit_package",
-  "get_notification_config", "put_notification_config", "delete_notification_config", "get_environment_notifications",
-  "put_environment_notifications", "get_environment_notification", "update_environment_notification", "delete_environment_notification",
-  "download_trail_audit_package", "download_trail_audit_pdf",
+  "list_actions", "create_or_update_env_action", "create_or_update_flow_action", "get_action", "delete_action", "get_notification_config",
+  "put_notification_config", "delete_notification_config", "get_environment_notifications", "put_environment_notifications",
+  "get_environment_notification", "update_environment_notification", "delete_environment_notification",
 ];
 
 /** Served by their own middleware, and therefore in no list of operations. */

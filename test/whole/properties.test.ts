@@ -4,7 +4,8 @@
  *
  * SEED=n repeats a run that failed elsewhere, RUNS=n multiplies the number of requests.
  */
-import { readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -34,6 +35,9 @@ const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {
   sonar_qube_webhook: "as launch_darkly_webhook",
 };
 
+/** What threads of their own do needs a database in a file, which the others are quicker without. */
+const NEEDS_A_FILE: readonly string[] = ["get_audit_package", "download_trail_audit_package", "download_trail_audit_pdf"];
+
 const test = suite("whole/properties");
 let world: World;
 let judge: ReturnType<typeof createJudge> | null = null;
@@ -51,7 +55,8 @@ function rowCounter({ db }: TestServer): () => string {
 const lists = operations.filter(({ method, path, status }) => method === "GET" && status === undefined && /^\/[a-z-]+\/\{org\}$/.test(path));
 
 async function exercise(operation: AssayOperation): Promise<void> {
-  const server = await startServer({ from: world.image, limits: LIMITS });
+  const directory = NEEDS_A_FILE.includes(operation.id) ? mkdtempSync(join(tmpdir(), "assay-whole-")) : null;
+  const server = await startServer({ from: world.image, limits: LIMITS, ...(directory === null ? {} : { directory }) });
   const client = createClient(server.url);
   const rows = rowCounter(server);
   const changes = server.db.prepare<[], number>("SELECT total_changes()").pluck();
@@ -84,6 +89,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
   } finally {
     client.close();
     await server.stop();
+    if (directory !== null) rmSync(directory, { recursive: true, force: true });
   }
 }
 
