@@ -80,11 +80,11 @@ const UNMARKED: Readonly<Record<string, string>> = {
 
 /** Reads of a single record, or of none: a damaged one may fail them. */
 const SINGLE: readonly string[] = [
-  "assert_artifact", "download_trail_audit_package", "download_trail_audit_pdf", "environment_policy_schema_v1", "flow_template_schema_v1", "get_artifact_by_fingerprint", "get_attestation_evidence", "get_audit_package", "get_control", "get_control_decision",
-  "get_control_version", "get_custom_attestation_type", "get_deployment",
-  "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit", "get_openapi", "get_organization", "get_policy", "get_repo", "get_service_account",
-  "get_service_account_api_key", "get_snapshot",
-  "get_trail", "get_user_default_org",
+  "assert_artifact", "download_trail_audit_package", "download_trail_audit_pdf", "environment_policy_schema_v1", "flow_template_schema_v1",
+  "get_artifact_by_fingerprint", "get_attestation_evidence", "get_audit_package", "get_control", "get_control_decision", "get_control_version",
+  "get_custom_attestation_type", "get_deployment", "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit",
+  "get_openapi", "get_organization", "get_policy", "get_repo", "get_service_account", "get_service_account_api_key", "get_snapshot", "get_trail",
+  "get_user_default_org",
 ];
 
 const test = suite("whole/damage");
