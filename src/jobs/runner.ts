@@ -13,8 +13,17 @@ import type { Store } from "../store/index.ts";
 import type { JobRow } from "../store/jobs.ts";
 import type { Writer } from "../store/writer.ts";
 
-/** Does one job. `attempt` is 1 for the first. What it rejects with is logged and kept with the job, which is then tried again. */
-export type JobHandler = (payload: unknown, attempt: number) => Promise<void>;
+/**
+ * Does one job. `attempt` is 1 for the first. What it rejects with is logged and kept with the job, which is then tried again.
+ * A handler that has something to write at its end, or wants the same job again, resolves with a `Settlement`.
+ */
+export type JobHandler = (payload: unknown, attempt: number) => Promise<void | Settlement>;
+
+/**
+ * Runs in the write that ends the job, so that what it writes and the end of the job are one. @returns epoch seconds at which
+ * the job is due again, null when it is done. The handler tells the log itself what it did.
+ */
+export type Settlement = () => number | null;
 
 /** Calls `ring` once after so many seconds, unless the function that it returns was called before. */
 export type Timer = (seconds: number, ring: () => void) => () => void;
@@ -79,7 +88,15 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
   let closed = false;
 
   const isDue = (kind: string, at: number): boolean => (jobs.nextDue(kind, at) ?? Infinity) <= at;
-  const renewRunning = (): void => running.forEach((job) => void jobs.renew(job, now() + LEASE));
+  /** Holds the leases of which less is left than two more renewals need. */
+  function renewRunning(): void {
+    const at = now();
+    for (const job of running) {
+      if (job.leased_until - at > LEASE - RENEWAL) continue;
+      job.leased_until = at + LEASE;
+      jobs.renew(job, job.leased_until);
+    }
+  }
 
   function wake(): void {
     if (closed) return;
@@ -89,7 +106,13 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
     } catch (error) {
       trouble(error);
     }
-    for (const worker of workers) if (!worker.busy) void drain(worker);
+    for (const kind of Object.keys(handlers)) start(kind);
+  }
+
+  /** Has one more worker of a kind look for jobs, if one is idle. */
+  function start(kind: string): void {
+    const worker = workers.find((candidate) => candidate.kind === kind && !candidate.busy);
+    if (worker) void drain(worker);
   }
 
   /** Does jobs of one kind until none is due. Never rejects. */
@@ -99,7 +122,10 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
       // No promise between the last look and the end of `busy`: what is added meanwhile is either seen or wakes.
       while (!closed && isDue(worker.kind, now())) {
         const job = await writer.run(() => take(worker.kind));
-        if (job) await attempt(worker.handler, job);
+        if (!job) continue;
+        // One after the other, each for a job that may be there: not all of them for a single one.
+        start(worker.kind);
+        await attempt(worker.handler, job);
       }
     } catch (error) {
       trouble(error);
@@ -120,9 +146,10 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
     const started = now();
     const stop = keepRenewing();
     let failure: { error: unknown } | null = null;
+    let settle: void | Settlement = undefined;
     running.add(job);
     try {
-      await handler(JSON.parse(job.payload_json), job.attempts);
+      settle = await handler(JSON.parse(job.payload_json), job.attempts);
     } catch (error) {
       failure = { error };
     }
@@ -131,8 +158,9 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
     const ended = now();
     const fields = { job_id: job.id, kind: job.kind, attempts: job.attempts, duration_ms: Math.round((ended - started) * 10_000) / 10 };
     if (!failure) {
-      await writer.run(() => jobs.done(job.id));
-      logger.info({ ...fields, outcome: "done" }, "job");
+      const again = await writer.run(() => end(job, settle));
+      if (settle) logger.debug({ ...fields, outcome: again === null ? "done" : "again", next_attempt_at: again }, "job");
+      else logger.info({ ...fields, outcome: "done" }, "job");
       tell(job.id);
       return;
     }
@@ -140,6 +168,13 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
     const { error } = failure;
     await writer.run(() => jobs.failed(job, textOf(error), dueAt));
     logger.warn({ ...fields, outcome: "failed", next_attempt_at: dueAt, err: error }, "job");
+  }
+
+  function end(job: JobRow, settle: void | Settlement): number | null {
+    const again = settle ? settle() : null;
+    if (again === null) jobs.done(job.id);
+    else jobs.again(job, again);
+    return again;
   }
 
   function keepRenewing(): () => void {

@@ -90,7 +90,7 @@ export function openStore(db: Db, sources: Sources) {
     snapshots,
     explanations: explanationStore(db, { environments, policies, snapshots }),
     allowlists,
-    deliveries: deliveryStore(db, sources),
+    deliveries: deliveryStore(db, sources, jobs),
     deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, allowlists, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,

@@ -41,6 +41,8 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
   const begin = db.prepare("UPDATE jobs SET leased_until = ?, attempts = attempts + 1 WHERE id = ?");
   const extend = db.prepare("UPDATE jobs SET leased_until = ? WHERE id = ? AND attempts = ?");
   const remove = db.prepare("DELETE FROM jobs WHERE id = ?");
+  const repeat = db.prepare("UPDATE jobs SET due_at = ?, leased_until = 0, last_error = NULL WHERE id = ? AND attempts = ?");
+  const advance = db.prepare("UPDATE jobs SET due_at = ? WHERE id = ? AND due_at > ?");
   const postpone = db.prepare("UPDATE jobs SET due_at = ?, leased_until = 0, last_error = ? WHERE id = ? AND attempts = ?");
   // Reads the whole table, once for each start of the program: an index would cost every job two writes more.
   const release = db.prepare("UPDATE jobs SET leased_until = 0 WHERE leased_until > 0");
@@ -61,7 +63,7 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
       added = true;
       return newest;
     },
-    /** Whether `add` was called since this was asked last. Also true when the write was undone: whoever looks finds nothing then. */
+    /** Whether `add`, or `hasten` with effect, was called since this was asked last. Also true when the write was undone: whoever looks finds nothing then. */
     wereAdded(): boolean {
       const answer = added;
       added = false;
@@ -101,6 +103,12 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
     done: (id: number): void => void remove.run(id),
     /** The attempt failed: the job is due again at `dueAt`. Changes nothing when it is gone or somebody else has it. */
     failed: ({ id, attempts }: Lease, error: string, dueAt: number): void => void postpone.run(dueAt, error, id, attempts),
+    /** The attempt went well and there is more to do: the job is due again at `dueAt`. Changes nothing when it is gone or somebody else has it. */
+    again: ({ id, attempts }: Lease, dueAt: number): void => void repeat.run(dueAt, id, attempts),
+    /** Makes a job due at `dueAt` if it is due later; one that somebody works on keeps its lease. Whoever does so wakes the runner. */
+    hasten(id: number, dueAt: number): void {
+      if (advance.run(dueAt, id, dueAt).changes > 0) added = true;
+    },
     /** Ends all leases. Only for who knows that nobody works on a job: the process that took the data directory (lock.ts). @returns how many. */
     releaseAll: (): number => release.run().changes,
   };

@@ -142,7 +142,7 @@ test("a write that is undone adds no job", async () => {
 test("every statement finds its rows by an index and sorts nothing", () => {
   const { db, sql } = opened();
   const statements = sql.filter((text) => /\b(FROM|INTO|UPDATE) jobs\b/.test(text) && !text.startsWith("INSERT"));
-  assert.is(statements.length, 11);
+  assert.is(statements.length, 13);
   const steps = statements.flatMap((text) => plan(db, text).map((step) => `${step} <- ${text}`));
   assert.equal(steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)).map((step) => step.replace(/^.*<- /, "")), [
     // Once for each start of the program, see there.

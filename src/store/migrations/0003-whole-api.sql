@@ -141,25 +141,38 @@ CREATE INDEX notification_targets_by_action ON notification_targets (action_id) 
 CREATE INDEX notification_targets_by_type ON notification_targets (organization_id, notification_type) WHERE notification_type IS NOT NULL;
 
 -- Messages to somebody outside (outbox): inserted with the change that they tell of, sent in the order of their ids within a
--- queue (one per action and target). message_json is what is sent, in the form that its target wants.
+-- queue (one per action and target). message_json is what is sent, in the form that its target wants. The dead are not sent
+-- any more, unless the operator says so.
 CREATE TABLE deliveries (
   id              INTEGER PRIMARY KEY,
   public_id       TEXT NOT NULL UNIQUE,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   queue           TEXT NOT NULL,
   target_id       INTEGER REFERENCES notification_targets (id) ON DELETE SET NULL,
+  has_target      INTEGER NOT NULL CHECK (has_target IN (0, 1)), -- 1 with target_id NULL: the target was deleted
   subject         TEXT NOT NULL, -- what it is about, for people: the name of the action, and the event
   type            TEXT NOT NULL CHECK (type IN ('WEBHOOK', 'SLACK', 'EMAIL')),
-  target_json     TEXT NOT NULL, -- where it goes, as configured when the event happened
+  target_json     TEXT NOT NULL, -- where it goes, as configured when the event happened; of EMAIL the recipients that are left
   message_json    TEXT NOT NULL,
   state           TEXT NOT NULL CHECK (state IN ('waiting', 'delivered', 'dead')),
-  attempts        INTEGER NOT NULL DEFAULT 0,
+  attempts        INTEGER NOT NULL DEFAULT 0, -- since waiting_since
   created_at      REAL NOT NULL,
+  waiting_since   REAL NOT NULL, -- created_at, or when the operator had it tried again
   due_at          REAL NOT NULL,
-  finished_at     REAL
+  finished_at     REAL,
+  last_error      TEXT -- why it is dead, or why the latest attempt failed
 ) STRICT;
 CREATE INDEX deliveries_waiting ON deliveries (queue, id) WHERE state = 'waiting';
 CREATE INDEX deliveries_by_organization ON deliveries (organization_id, id);
+CREATE INDEX deliveries_by_state ON deliveries (state, id);
+CREATE INDEX deliveries_by_target ON deliveries (target_id) WHERE target_id IS NOT NULL;
+CREATE INDEX deliveries_delivered ON deliveries (finished_at) WHERE state = 'delivered';
+
+-- The queues in which something waits, and the job that sends it: one for each, so that two never send out of one queue.
+CREATE TABLE delivery_queues (
+  queue  TEXT PRIMARY KEY,
+  job_id INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- The delivery log: one row for each attempt. status is the HTTP or SMTP status, NULL when there was no answer.
 CREATE TABLE delivery_attempts (
