@@ -19,6 +19,7 @@ import type { EvidenceReader } from "./api/evidence.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import type { Feature } from "./domain/access.ts";
+import type { Timer } from "./domain/time.ts";
 import { AppError } from "./errors.ts";
 import type { BodyLimits } from "./http/body.ts";
 import { pathOf, refuseBroken } from "./http/broken.ts";
@@ -27,14 +28,16 @@ import { arrive, mountOperations } from "./http/mount.ts";
 import type { Caller, Door, House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { probes } from "./http/probes.ts";
-import { jobHandlers } from "./jobs/handlers.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
+import { createDeliverer } from "./jobs/deliveries.ts";
+import { jobHandlers, PARALLEL } from "./jobs/handlers.ts";
 import { createRecorder } from "./jobs/recorder.ts";
 import type { Recorder, RecordingPool } from "./jobs/recorder.ts";
 import { createRunner } from "./jobs/runner.ts";
-import type { Runner, Timer } from "./jobs/runner.ts";
+import type { Runner } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger } from "./log.ts";
+import type { Sender } from "./outgoing/sender.ts";
 import { leaveCheckpoints } from "./store/database.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { KeyHolder } from "./store/api-keys.ts";
@@ -75,17 +78,20 @@ export const systemTimer: Timer = (seconds, ring) => {
 
 /**
  * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
- * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share.
+ * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share; `sender` null
+ * leaves messages to the outside where they are.
  */
-export function createWriting(parts: { db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null }) {
-  const { db, store, pool, ...rest } = parts;
+export function createWriting(parts: { db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null }) {
+  const { db, store, pool, sender, ...rest } = parts;
   const writer: Writer = new Writer(db, (writes) => {
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
   });
   const recorder = createRecorder({ store, writer, now: parts.now, pool });
   if (pool) leaveCheckpoints(db);
-  const runner = createRunner({ ...rest, store, writer, handlers: jobHandlers({ ...recorder, ...keyLapses({ store, writer }) }) });
+  const deliver = sender && createDeliverer({ ...rest, store, sender });
+  const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), deliver });
+  const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL });
   return { writer, recorder, runner };
 }
 

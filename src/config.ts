@@ -10,6 +10,10 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
 import { cut } from "./domain/excerpt.ts";
+import { normalRange } from "./domain/outgoing/addresses.ts";
+import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
+import type { MailTls } from "./domain/outgoing/mail.ts";
+import { KB, MB, TB, parseDuration, parseSize } from "./domain/quantities.ts";
 import { PLAIN, readYaml } from "./domain/yaml.ts";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
@@ -41,6 +45,16 @@ export type Config = {
   requestTimeout: number;
   /** A body that brings no byte for this long is cut, in seconds. */
   stallTimeout: number;
+  /** Ranges of addresses, in their normal form, that targets of webhooks may have although they are internal; null: none. */
+  webhookAllow: readonly string[] | null;
+  /** The mail server (domain/outgoing/mail.ts), with its password; null: nothing is mailed. */
+  smtpUrl: string | null;
+  /** Who mail is from; serving demands it where `smtpUrl` is set. */
+  smtpFrom: string | null;
+  /** How an smtp:// connection is protected; smtps:// always is. */
+  smtpTls: MailTls;
+  /** Name of a PEM file with authorities to trust in webhooks and mail beside the usual ones; null without one. */
+  caFile: string | null;
   /** Least severe level that is logged. */
   logLevel: LogLevel;
 };
@@ -73,11 +87,6 @@ export type Resolution = { config: Config; sources: Sources; problems: null } | 
 
 /** ASSAY_* variables that other parts of the program read and that are no options. */
 export const OTHER_VARIABLES: readonly string[] = ["ASSAY_NATIVE_DIR"];
-
-const KB = 1024;
-const MB = 1024 * KB;
-const GB = 1024 * MB;
-const TB = 1024 * GB;
 
 // One V8 string holds about 512 million characters, and a JSON body is one string; half of that leaves room for UTF-16.
 const LARGEST_JSON = 256 * MB;
@@ -157,6 +166,37 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     parse: (text) => parseDuration(text, 1, 3600), accepts: "a duration such as 60s, from 1s to 1h",
     default: "60s", secret: false, unit: "seconds",
     description: "A body that brings no byte for this long is cut",
+  },
+  webhookAllow: {
+    name: "webhookAllow", flag: "webhook-allow", variable: "ASSAY_WEBHOOK_ALLOW", key: "webhook_allow", placeholder: "CIDR,...",
+    parse: parseRanges, accepts: "ranges of addresses such as 10.20.0.0/16,fd00:1::/32, without bits behind the prefix",
+    default: null, secret: false, unit: null,
+    description: "Internal addresses that webhooks may be sent to",
+  },
+  smtpUrl: {
+    name: "smtpUrl", flag: "smtp-url", variable: "ASSAY_SMTP_URL", key: "smtp_url", placeholder: "URL",
+    parse: (text) => (parseMailServer(text) ? text : null),
+    accepts: "smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode special characters as in %40",
+    default: null, secret: true, unit: null,
+    description: "Mail server for notifications; without one none are mailed",
+  },
+  smtpFrom: {
+    name: "smtpFrom", flag: "smtp-from", variable: "ASSAY_SMTP_FROM", key: "smtp_from", placeholder: "ADDRESS",
+    parse: (text) => (parseMailbox(text) ? text : null), accepts: "ADDRESS or Name <ADDRESS>",
+    default: null, secret: false, unit: null,
+    description: "Who notifications are mailed from",
+  },
+  smtpTls: {
+    name: "smtpTls", flag: "smtp-tls", variable: "ASSAY_SMTP_TLS", key: "smtp_tls", placeholder: "MODE",
+    parse: (text) => (text === "required" || text === "optional" || text === "off" ? text : null), accepts: "required, optional or off",
+    default: "required", secret: false, unit: null,
+    description: "Whether a mail server at smtp:// must offer STARTTLS",
+  },
+  caFile: {
+    name: "caFile", flag: "ca-file", variable: "ASSAY_CA_FILE", key: "ca_file", placeholder: "FILE",
+    parse: parsePath, accepts: "the path of a PEM file",
+    default: null, secret: false, unit: null,
+    description: "Certificates of authorities to trust in webhooks and mail, beside the usual ones",
   },
   logLevel: {
     name: "logLevel", flag: "log-level", variable: "ASSAY_LOG_LEVEL", key: "log_level", placeholder: "LEVEL",
@@ -303,7 +343,7 @@ export function explainConfig(
 ): { option: string; value: string | null; source: string }[] {
   return Object.values(options).map((row) => {
     const value = config[row.name];
-    const text = typeof value === "object" && value !== null ? listenText(value) : value === null ? null : String(value);
+    const text = typeof value === "object" && value !== null && "host" in value ? listenText(value) : value === null ? null : String(value);
     const shown = text !== null && row.unit !== null ? `${text} ${row.unit}` : text;
     return { option: row.flag, value: shown !== null && row.secret ? "(secret)" : shown, source: sources[row.name] };
   });
@@ -351,6 +391,11 @@ function parseBaseUrl(text: string): string | null {
   return /\/api\/v2$/i.test(path) ? null : `${url.origin}${path}`;
 }
 
+function parseRanges(text: string): readonly string[] | null {
+  const ranges = text.split(",").map((range) => normalRange(range.trim()));
+  return ranges.every((range) => range !== null) ? ranges : null;
+}
+
 function parseLogLevel(text: string): LogLevel | null {
   switch (text) {
     case "trace": case "debug": case "info": case "warn": case "error": case "fatal":
@@ -358,25 +403,6 @@ function parseLogLevel(text: string): LogLevel | null {
     default:
       return null;
   }
-}
-
-const SIZE_UNITS: Readonly<Record<string, number>> = { B: 1, KB, MB, GB, TB };
-
-// A unit is demanded: a bare 100 would be read as bytes by one person and as megabytes by the next. A MB is 1,048,576
-// bytes (semantics 13, decision 111).
-function parseSize(text: string, least: number, most: number): number | null {
-  const match = /^(\d{1,15})(?:\.(\d{1,3}))? ?([KMGT]?B)$/i.exec(text);
-  if (!match) return null;
-  const [, whole, fraction, unit] = match;
-  const bytes = Number(`${whole}.${fraction ?? 0}`) * (SIZE_UNITS[(unit ?? "").toUpperCase()] ?? 1);
-  return Number.isSafeInteger(bytes) && bytes >= least && bytes <= most ? bytes : null;
-}
-
-function parseDuration(text: string, least: number, most: number): number | null {
-  const match = /^(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?$/.exec(text);
-  if (!match) return null;
-  const seconds = Number(match[1] ?? 0) * 3600 + Number(match[2] ?? 0) * 60 + Number(match[3] ?? 0);
-  return seconds >= least && seconds <= most ? seconds : null;
 }
 
 function quote(text: string): string {

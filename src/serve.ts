@@ -4,10 +4,16 @@
  * write that was promised.
  */
 import type { RequestListener } from "node:http";
+import { getCACertificates } from "node:tls";
 import { createApp, createRecordingPool, createWriting, listen, newPublicId, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
+import { buildInfo } from "./assets.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
+import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
+import type { MailSettings } from "./outgoing/mail.ts";
+import { createResolver } from "./outgoing/resolver.ts";
+import { createSender } from "./outgoing/sender.ts";
 import { openDatabase } from "./store/database.ts";
 import type { Db } from "./store/database.ts";
 import { openStore } from "./store/index.ts";
@@ -21,6 +27,8 @@ export type ServeOptions = {
   /** The data directory, an absolute path; created where it is missing. */
   directory: string;
   config: Config;
+  /** Certificates of authorities in PEM (ca-file) to trust beside the usual ones; null: only those. */
+  authorities: readonly string[] | null;
   /** Whether the base URL follows from the address that was bound, because nobody set one. */
   derivesBaseUrl: boolean;
   logger: Logger;
@@ -52,6 +60,18 @@ const SWEEP_EVERY_MS = 3_600_000;
  * to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its files.
  */
 const SWEEP_AGE = 86_400;
+
+/** What was delivered can be looked up this long, in seconds. */
+const KEEP_DELIVERED = 30 * 86_400;
+
+/** Messages that are deleted in one write, with their log: a millisecond or two. */
+const SWEEP_AT_ONCE = 200;
+
+/**
+ * How often the database is asked whether another connection wrote: the command line, or the recording thread, may have
+ * left a job. It costs a few microseconds.
+ */
+const LOOK_AROUND_MS = 1000;
 
 /** Templates, policies and type schemas, in bytes (semantics 10). */
 const DOCUMENT_LIMIT = 10 * 1_048_576;
@@ -93,7 +113,15 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const store = openStore(db, systemSources);
     const pool = createRecordingPool(directory);
     closers.push(() => pool.close());
-    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool });
+    const sender = createSender({
+      resolve: createResolver(),
+      now: systemSources.now, timer: systemTimer,
+      allow: config.webhookAllow ?? [],
+      mail: mailSettings(config),
+      ca: options.authorities && [...getCACertificates("default"), ...options.authorities],
+      version: buildInfo().version,
+    });
+    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer.run(() => store.jobs.releaseAll());
     if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
@@ -118,7 +146,11 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       await writer.drained();
       await writeUses();
     });
-    closers.push(() => runner.close());
+    closers.push(() => {
+      // A message may take a minute, and is sent again after the next start.
+      sender.close();
+      return runner.close();
+    });
 
     // The app knows its public address, and that address the port, which is known once it is bound. Requests cannot come
     // in between: connections are taken from the event loop, which runs after this function made the app.
@@ -147,13 +179,36 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
       if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
     };
-    const chores = [repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"), repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys")];
+    const sweepDeliveries = async (): Promise<void> => {
+      const before = systemSources.now() - KEEP_DELIVERED;
+      while ((await writer.run(() => store.deliveries.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
+    };
+    const others = db.prepare<[], number>("PRAGMA data_version").pluck();
+    let seen = others.get();
+    const lookAround = async (): Promise<void> => {
+      const version = others.get();
+      if (version !== seen) runner.wake();
+      seen = version;
+    };
+    const chores = [
+      repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
+      repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
+      repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys"),
+      repeat(lookAround, LOOK_AROUND_MS, logger, "looking for jobs of others"),
+    ];
     closers.push(() => chores.forEach((stop) => stop()));
     return { url, baseUrl, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
     throw error;
   }
+}
+
+/** The mail server of the configuration; null without one. */
+function mailSettings({ smtpUrl, smtpFrom, smtpTls }: Config): MailSettings | null {
+  const server = smtpUrl === null ? null : parseMailServer(smtpUrl);
+  const from = smtpFrom === null ? null : parseMailbox(smtpFrom);
+  return server && from && { server, from, tls: smtpTls };
 }
 
 /** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */

@@ -64,7 +64,7 @@ export async function startServer(options: ServerOptions = {}) {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
-  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null });
+  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null });
   const app = createApp({
     db, store, writer, recorder, runner, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },

@@ -1,4 +1,5 @@
 /** `assay serve`, and what it shares with `assay dev`: a server from its configuration to its end. */
+import { X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
 import { OPTIONS } from "../config.ts";
@@ -62,6 +63,11 @@ export async function runServer(
 ): Promise<ExitCode> {
   const json = args.switches.has("json");
   const { config, sources } = await configure(args.flags, io, rules);
+  if ((config.smtpUrl === null) !== (config.smtpFrom === null)) {
+    const { flag, placeholder, variable } = config.smtpUrl === null ? OPTIONS.smtpUrl : OPTIONS.smtpFrom;
+    throw commandFailure(`smtp-url and smtp-from belong together: give --${flag} ${placeholder} or ${variable} too`, EXIT.usage);
+  }
+  const authorities = config.caFile === null ? null : readAuthorities(await readText(io, config.caFile), config.caFile);
   const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
   const directory = resolve(io.cwd, config.data ?? "");
   const destination = bufferedDestination(io.stderr);
@@ -74,7 +80,7 @@ export async function runServer(
     prepareDirectory(directory);
     loadLibrary(directory);
     const instance = await startInstance({
-      directory, config, logger,
+      directory, config, authorities, logger,
       derivesBaseUrl: sources.baseUrl === "default",
       checkResponses: rules.checkResponses,
       beforeListening(data) {
@@ -95,6 +101,24 @@ export async function runServer(
   } finally {
     destination.flushSync();
   }
+}
+
+/**
+ * The certificates of a PEM file.
+ * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its operator
+ *   believes would tell so at the first message only.
+ */
+function readAuthorities(text: string, name: string): readonly string[] {
+  const certificates = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  if (certificates.length === 0) throw commandFailure(`${name} holds no certificate in PEM form`);
+  for (const [index, certificate] of certificates.entries()) {
+    try {
+      new X509Certificate(certificate);
+    } catch {
+      throw commandFailure(`${name}: certificate ${index + 1} cannot be read`);
+    }
+  }
+  return certificates;
 }
 
 /**

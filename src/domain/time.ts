@@ -1,5 +1,8 @@
 // Time inside the domain is a number of epoch seconds with a fraction (semantics 1.9). Nothing here reads a clock.
 
+/** Calls `ring` once after so many seconds, unless the function that it returns was called before. */
+export type Timer = (seconds: number, ring: () => void) => () => void;
+
 /** Seconds of a UTC day. */
 export const DAY = 86_400;
 

@@ -6,6 +6,7 @@
  * process ends in between, again: handlers must not mind. Two of one job never run at a time in one process. What fails
  * is tried again for ever, more and more rarely: a handler that gives up resolves. Handlers bound their own time.
  */
+import type { Timer } from "../domain/time.ts";
 import { unavailable } from "../errors.ts";
 import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
@@ -24,9 +25,6 @@ export type JobHandler = (payload: unknown, attempt: number) => Promise<void | S
  * the job is due again, null when it is done. The handler tells the log itself what it did.
  */
 export type Settlement = () => number | null;
-
-/** Calls `ring` once after so many seconds, unless the function that it returns was called before. */
-export type Timer = (seconds: number, ring: () => void) => () => void;
 
 export type RunnerOptions = {
   store: Pick<Store, "jobs">;

@@ -25,6 +25,11 @@ const DEFAULTS: Config = {
   headerTimeout: 30,
   requestTimeout: 900,
   stallTimeout: 60,
+  webhookAllow: null,
+  smtpUrl: null,
+  smtpFrom: null,
+  smtpTls: "required",
+  caFile: null,
   logLevel: "info",
 };
 
@@ -57,12 +62,14 @@ sources("every option can be set from every source", () => {
   const texts: Record<OptionName, string> = {
     data: "d", listen: "h:9", baseUrl: "https://assay.example.com/x/", configFile: "c.yaml", bootstrap: "b.yaml",
     evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
-    stallTimeout: "2m", logLevel: "trace",
+    stallTimeout: "2m", webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1", smtpUrl: "smtp://u:p%40w@mail:25", smtpFrom: "Assay <a@b.example>",
+    smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
   };
   const expected: Config = {
     data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x", configFile: "c.yaml",
     bootstrap: "b.yaml", evidenceLimit: 5_368_709_120, jsonLimit: 1_048_576, formLimit: 67_108_864, headerTimeout: 10,
-    requestTimeout: 5400, stallTimeout: 120, logLevel: "trace",
+    requestTimeout: 5400, stallTimeout: 120, webhookAllow: ["10.0.0.0/8", "fd00:1::/32", "127.0.0.1/32"], smtpUrl: "smtp://u:p%40w@mail:25",
+    smtpFrom: "Assay <a@b.example>", smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
   };
   const rows = Object.values(OPTIONS);
   assert.equal(configOf({ flags: Object.fromEntries(rows.map((row) => [row.flag, texts[row.name]])) }), expected);
@@ -286,7 +293,7 @@ shown("a secret that is set is masked, one that is not set is null", () => {
 
 shown("the help has one line per option with its default and variable", () => {
   const lines = optionsHelp().trimEnd().split("\n");
-  assert.is(lines.length, 12);
+  assert.is(lines.length, 17);
   assert.is(lines[1], "  --listen HOST:PORT          Address to listen on (default 127.0.0.1:8001; ASSAY_LISTEN)");
   assert.is(lines[0], "  --data DIRECTORY            Directory that holds the database and the evidence (ASSAY_DATA)");
 });

@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Timer } from "../../src/domain/time.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
-import type { JobHandler, Runner, Timer } from "../../src/jobs/runner.ts";
+import type { JobHandler, Runner } from "../../src/jobs/runner.ts";
 import { createLogger } from "../../src/log.ts";
 import { openDatabase, openMemory } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";

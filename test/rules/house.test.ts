@@ -11,7 +11,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "errors.ts": [],
   "assets.ts": [],
   "log.ts": ["config.ts"],
-  "config.ts": ["domain/yaml.ts", "domain/excerpt.ts"],
+  "config.ts": ["domain/yaml.ts", "domain/excerpt.ts", "domain/outgoing", "domain/quantities.ts"],
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
   // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
@@ -19,7 +19,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
-  jobs: ["store", "vault", "workers", "domain", "errors.ts", "log.ts"],
+  outgoing: ["domain"],
+  jobs: ["store", "vault", "workers", "outgoing", "domain", "errors.ts", "log.ts"],
   ui: ["http", "store", "domain", "errors.ts", "assets.ts"],
   cli: ["*"],
   "assay.ts": ["*"],
@@ -38,6 +39,9 @@ const PACKAGES: Record<string, readonly string[]> = {
   pino: ["log.ts"],
   pdfkit: ["packages"],
   fontkit: ["packages"],
+  undici: ["outgoing"],
+  nodemailer: ["outgoing"],
+  "ipaddr.js": ["domain"],
 };
 
 const areaOf = (path: string): string => path.replace(/^src\//, "").split("/")[0] as string;

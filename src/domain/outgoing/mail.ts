@@ -1,0 +1,52 @@
+/** Words of e-mail: addresses, who sends, and the server that takes mail. */
+
+/** A mail server as the operator names it. `port` is never left open; without a user nobody logs in. */
+export type MailServer = { host: string; port: number; secure: boolean; user: string | null; password: string | null };
+
+/** How the connection to a mail server is protected: it must be, it is when the server offers it, it is not. */
+export type MailTls = "required" | "optional" | "off";
+
+export type Mailbox = { name: string; address: string };
+
+const LOCAL_PART = /^[^\s\x00-\x1f\x7f<>()[\]\\,;:"@]{1,64}$/u;
+const DOMAIN = /^(?=.{1,253}$)[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?(?:\.[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?)*$/u;
+
+/**
+ * Whether a text is the address of a mailbox. Quoted local parts and comments are none: they are legal, nobody has them, and
+ * programs disagree on what they say.
+ */
+export function isMailAddress(text: string): boolean {
+  const at = text.lastIndexOf("@");
+  return LOCAL_PART.test(text.slice(0, Math.max(at, 0))) && DOMAIN.test(text.slice(at + 1));
+}
+
+/** `ADDRESS` or `Name <ADDRESS>`; null for anything else. */
+export function parseMailbox(text: string): Mailbox | null {
+  const match = /^(?:([^<>"\x00-\x1f\x7f]*?) *<([^<>]*)>|([^<>]*))$/.exec(text.trim());
+  const address = match?.[2] ?? match?.[3] ?? "";
+  return isMailAddress(address) ? { name: (match?.[1] ?? "").trim(), address } : null;
+}
+
+/**
+ * `smtp://` or `smtps://`, with host, perhaps port, user and password; in the last two what is no letter or digit may be
+ * percent-encoded. smtps speaks TLS from the first byte. null for anything else.
+ */
+export function parseMailServer(text: string): MailServer | null {
+  const match = /^(smtps?):\/\/(?:([^\s@:/]+):([^\s@/]*)@)?(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+)(?::(\d{1,5}))?\/?$/.exec(text);
+  if (!match) return null;
+  const [, scheme, user, password, host = "", digits] = match;
+  const secure = scheme === "smtps";
+  const port = digits === undefined ? (secure ? 465 : 587) : Number(digits);
+  if (port < 1 || port > 65_535) return null;
+  try {
+    return {
+      host: host.replace(/^\[|\]$/g, ""),
+      port,
+      secure,
+      user: user === undefined ? null : decodeURIComponent(user),
+      password: password === undefined ? null : decodeURIComponent(password),
+    };
+  } catch {
+    return null; // a percent sign that encodes nothing
+  }
+}

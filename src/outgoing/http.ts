@@ -1,0 +1,167 @@
+/**
+ * POST to a URL that a user named. The name is looked up just before each request, every address that comes back is judged,
+ * and the connection is made to these addresses and no others: there is no second look-up in which a name server could say
+ * something else. TLS and the Host header go by the name all the same. Proxies of the environment are not used.
+ */
+import { isIPv6 } from "node:net";
+import type { Socket } from "node:net";
+import type { Dispatcher } from "undici";
+import { addressProblem, isAllowed } from "../domain/outgoing/addresses.ts";
+import { isInternalName, readTarget } from "../domain/outgoing/targets.ts";
+import type { Target } from "../domain/outgoing/targets.ts";
+import { aborted, outcome, unreached } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
+import type { Resolve } from "./resolver.ts";
+
+export type HttpParts = {
+  resolve: Resolve;
+  /** The operator's ranges (webhook-allow). */
+  allow: readonly string[];
+  /** Certificates of authorities in PEM; those of Node unless given. */
+  ca: readonly string[] | null;
+  /** Epoch seconds. */
+  now(): number;
+};
+
+export type Post = { url: string; headers: Readonly<Record<string, string>>; body: string };
+
+/** Seconds for a message, from the look-up to the answer, redirects included. Receivers of webhooks answer at once and work later. */
+export const HTTP_SECONDS = 15;
+/** Redirects that are followed: a receiver that moved has one, http to https another. */
+const MOST_REDIRECTS = 3;
+/** Bytes of an answer that are read at most; nothing in it matters but the reason of a refusal. */
+const MOST_BYTES = 65_536;
+/** Characters of an answer that are kept. */
+const KEPT_CHARACTERS = 200;
+/** Milliseconds for one of several addresses to accept a connection, before the next is tried. */
+const ADDRESS_MS = 2000;
+
+/** Not now (RFC 9110, 8470): asked to come again, or trouble of the receiver that passes. */
+const PASSING: ReadonlySet<number> = new Set([408, 421, 423, 425, 429]);
+/** Redirects that keep method and body. The others make a GET of a POST, and the message would be lost on the way. */
+const KEEPS_BODY: ReadonlySet<number> = new Set([307, 308]);
+
+/** Sends, and says how that went. Never rejects. `signal` is aborted with LATE or STOPPED (outcome.ts). */
+export async function post(parts: HttpParts, message: Post, signal: AbortSignal): Promise<Outcome> {
+  let url = message.url;
+  for (let redirects = 0; ; redirects += 1) {
+    const target = readTarget(url, parts.allow);
+    if (typeof target === "string") return redirects === 0 ? outcome("hopeless", target) : outcome("refused", "The receiver redirects to a target that is not allowed", { detail: target });
+    const answer = await request(parts, target, message, signal);
+    if (!("location" in answer)) return answer;
+    const { address, status, location } = answer;
+    const refused = (told: string): Outcome => outcome("refused", told, { address, status });
+    if (!KEEPS_BODY.has(status) || location === null) return refused(`The receiver answered with status ${status}, a redirect that is not followed: name the final address`);
+    if (redirects === MOST_REDIRECTS) return refused(`The receiver redirects more than ${MOST_REDIRECTS} times`);
+    if (!URL.canParse(location, url)) return refused("The receiver redirects to no valid address");
+    const next = new URL(location, url);
+    if (target.url.protocol === "https:" && next.protocol !== "https:") return refused("The receiver redirects from https to an unprotected address");
+    url = next.href;
+  }
+}
+
+type Redirect = { address: string | null; status: number; location: string | null };
+
+/** One request to one place. */
+async function request(parts: HttpParts, target: Target, { headers, body }: Post, signal: AbortSignal): Promise<Outcome | Redirect> {
+  const { host, url } = target;
+  let address: string | null = null;
+  let client: Dispatcher | null = null;
+  try {
+    signal.throwIfAborted();
+    const addresses = target.isAddress ? [host] : await parts.resolve(host, signal);
+    const problem = problemWith(target, addresses, parts.allow);
+    if (problem !== null) return outcome("refused", `The addresses of ${host} are not allowed as a target`, { detail: problem });
+
+    // Only now, so that a server that sends nothing does not load it.
+    const { Client, buildConnector } = await import("undici");
+    const connector = buildConnector({
+      lookup: (_host, options, callback) => {
+        const found = addresses.map((one) => ({ address: one, family: isIPv6(one) ? 6 : 4 }));
+        const [first] = found;
+        if (options.all) callback(null, found);
+        else if (first) callback(null, first.address, first.family);
+      },
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: ADDRESS_MS,
+      allowH2: false,
+      maxCachedSessions: 0,
+      timeout: 0, // the signal bounds all of it
+      // Whatever the environment says: NODE_TLS_REJECT_UNAUTHORIZED is not how to trust a receiver.
+      rejectUnauthorized: true,
+      ...(parts.ca ? { ca: [...parts.ca] } : {}),
+    });
+    const origin = `${url.protocol}//${isIPv6(host) ? `[${host}]` : host}${url.port === "" ? "" : `:${url.port}`}`;
+    client = new Client(origin, {
+      connect: (options, callback) => {
+        connector(options, (error, socket) => {
+          if (error || !socket) return callback(error ?? new Error("no connection"), null);
+          address = (socket as Socket).remoteAddress ?? null;
+          // What was looked up was judged already; this is the address that is called in fact.
+          const wrong = addressProblem(address ?? "", parts.allow);
+          if (wrong === null) return callback(null, socket);
+          socket.destroy();
+          callback(new Error(`connected to ${address}, which is ${wrong}`), null);
+        });
+      },
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: 16_384,
+      pipelining: 1,
+    });
+    const response = await client.request({ path: `${url.pathname}${url.search}`, method: "POST", headers, body, signal });
+    const { statusCode: status } = response;
+    const text = await beginningOf(response.body);
+    if (status >= 200 && status < 300) return outcome("accepted", null, { address, status });
+    if (status >= 300 && status < 400) return { address, status, location: single(response.headers["location"]) };
+    const told = `The receiver answered with status ${status}`;
+    const more = { address, status, detail: text === "" ? null : text, retryAfter: secondsOf(single(response.headers["retry-after"]), parts.now()) };
+    if (status === 410) return outcome("hopeless", `${told}: it wants no more messages`, more);
+    return outcome(status >= 500 || PASSING.has(status) || status < 200 ? "failed" : "refused", told, more);
+  } catch (error) {
+    return signal.aborted ? aborted(signal.reason, HTTP_SECONDS, { address }) : unreached(error, { address });
+  } finally {
+    // Nobody waits for the rest of an answer.
+    void client?.destroy().catch(() => undefined);
+  }
+}
+
+/**
+ * Why none of these addresses may be called. One that may not be is enough: which of them a connection ends at would be a
+ * matter of luck, and a name that answers so is either a mistake or an attack. An internal name must lie in the operator's
+ * ranges with all of its addresses.
+ */
+function problemWith({ host, isAddress }: Target, addresses: readonly string[], allow: readonly string[]): string | null {
+  for (const address of addresses) {
+    const problem = addressProblem(address, allow);
+    if (problem !== null) return `${address} is ${problem}`;
+    if (!isAddress && isInternalName(host) && !isAllowed(address, allow)) return `${host} is an internal name, and ${address} lies in no range of webhook-allow`;
+  }
+  return addresses.length === 0 ? "there are none" : null;
+}
+
+/** The beginning of an answer as one line of text; what cannot be read of it is left out, because the status is known. */
+async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of body) {
+      if (bytes < KEPT_CHARACTERS * 4) chunks.push(chunk.subarray(0, KEPT_CHARACTERS * 4));
+      bytes += chunk.length;
+      if (bytes > MOST_BYTES) break;
+    }
+  } catch {
+    // Cut short, by the receiver or by the end of the time.
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks)).replace(/[\s\p{Cc}]+/gu, " ").trim().slice(0, KEPT_CHARACTERS);
+}
+
+const single = (value: string | string[] | undefined): string | null => (Array.isArray(value) ? value[0] : value) ?? null;
+
+/** Seconds of a Retry-After header (RFC 9110, 10.2.3); null for what is none. */
+function secondsOf(text: string | null, now: number): number | null {
+  if (text === null) return null;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? null : Math.max(0, at / 1000 - now);
+}
