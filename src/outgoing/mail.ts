@@ -9,7 +9,7 @@ import type SMTPConnection from "nodemailer/lib/smtp-connection";
 import type { SentMessageInfo } from "nodemailer/lib/smtp-connection";
 import { isMailAddress } from "../domain/outgoing/mail.ts";
 import type { Mailbox, MailServer, MailTls } from "../domain/outgoing/mail.ts";
-import { aborted, errorText, outcome, unreached } from "./outcome.ts";
+import { aborted, errorText, isTlsError, outcome, unreached } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
 
@@ -33,7 +33,7 @@ const MOST_BYTES = 65_536;
 const KEPT_CHARACTERS = 200;
 
 /** What nodemailer says of a refusal, of one recipient or of all. */
-type Refusal = Error & { code?: string; responseCode?: number; response?: string; recipient?: string; rejectedErrors?: readonly Refusal[] };
+type Refusal = Error & { code?: string; originalCode?: string; responseCode?: number; response?: string; recipient?: string; rejectedErrors?: readonly Refusal[] };
 
 /** Sends, and says how that went. Never rejects. `signal` is aborted with LATE or STOPPED (outcome.ts). */
 export async function sendMail(parts: MailParts, mail: Mail, signal: AbortSignal): Promise<Outcome> {
@@ -54,7 +54,7 @@ export async function sendMail(parts: MailParts, mail: Mail, signal: AbortSignal
     const [{ default: Connection }, { default: Composer }] = await Promise.all([import("nodemailer/lib/smtp-connection"), import("nodemailer/lib/mail-composer")]);
     const { message, envelope } = await compose(new Composer(fieldsOf(parts, mail, recipients)));
     connection = new Connection({ ...optionsOf(parts, socket) });
-    const info = await deliver(connection, server, envelope, message, signal);
+    const info = await deliver(connection, socket, server, envelope, message, signal);
     const refused = info.rejectedErrors ?? [];
     const status = statusOf(info.response);
     return refused.length === 0 ? outcome("accepted", null, { address, status }) : divided(refused as readonly Refusal[], true, { address, status });
@@ -143,13 +143,17 @@ async function compose(composer: Composed): Promise<{ message: Buffer; envelope:
 }
 
 /** The conversation with the server. Rejects with what the server or the network said, or when the signal is aborted. */
-function deliver(connection: SMTPConnection, { user, password }: MailServer, envelope: { from: string | false; to: string[] }, message: Buffer, signal: AbortSignal): Promise<SentMessageInfo> {
+function deliver(connection: SMTPConnection, socket: Socket, { user, password }: MailServer, envelope: { from: string | false; to: string[] }, message: Buffer, signal: AbortSignal): Promise<SentMessageInfo> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(new Error("the attempt was given up"));
     signal.addEventListener("abort", abort, { once: true });
     // What comes after the promise is settled finds nobody who listens, and must not end the process.
     connection.on("error", reject);
-    connection.once("end", () => reject(new Error("the server closed the connection")));
+    const ended = (): void => reject(new Error("the server closed the connection"));
+    connection.once("end", ended);
+    // The library misses an end that came before it listens. What it knows of the others says more, and comes first.
+    if (socket.destroyed) ended();
+    else socket.once("close", () => setImmediate(ended));
     const send = (): void => connection.send(envelope, message, (error, info) => (error || !info ? reject(error ?? new Error("no answer")) : resolve(info)));
     connection.connect((error) => {
       if (error) reject(error);
@@ -173,7 +177,7 @@ function failureOf(error: Refusal, address: string | null): Outcome {
   const more = { address, status, detail: shortened(error.response ?? errorText(error)) };
   if (error.rejectedErrors && error.rejectedErrors.length > 0) return divided(error.rejectedErrors, false, { address, status });
   if (error.code === "EAUTH") return outcome("failed", "The mail server did not accept the user and password of this server", more);
-  if (error.code === "ETLS") return outcome("failed", "No secure connection to the mail server", more);
+  if (error.code === "ETLS" || isTlsError(error.originalCode)) return outcome("failed", "No secure connection to the mail server", more);
   if (status !== null) return outcome(status >= 500 ? "refused" : "failed", `The mail server answered with status ${status}`, more);
   return unreached(error, { address });
 }

@@ -47,6 +47,9 @@ export function errorText(error: unknown): string {
 }
 
 const TLS_CODES = /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/;
+/** Whether an error with that code is one of certificates or of the protocol. */
+export const isTlsError = (code: unknown): boolean => typeof code === "string" && TLS_CODES.test(code);
+
 const NO_NAME = /^(?:ENOTFOUND|ENODATA|ENONAME)$/;
 
 /** The outcome of an attempt that an error of the network ended. */
@@ -57,6 +60,6 @@ export function unreached(error: unknown, more: Partial<Outcome> = {}): Outcome 
   if (syscall.startsWith("query")) {
     return outcome("failed", NO_NAME.test(code) ? "The host name of the receiver was not found" : "The host name of the receiver could not be looked up", { ...more, detail });
   }
-  if (TLS_CODES.test(code)) return outcome("failed", "No secure connection to the receiver: its certificate or its TLS is not accepted", { ...more, detail });
+  if (isTlsError(code)) return outcome("failed", "No secure connection to the receiver: its certificate or its TLS is not accepted", { ...more, detail });
   return outcome("failed", "The receiver could not be reached", { ...more, detail });
 }

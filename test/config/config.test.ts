@@ -253,6 +253,19 @@ values("levels and paths", () => {
   for (const flag of ["data", "bootstrap", "config"]) check(flag, flag === "config" ? "configFile" : flag as OptionName, [["a b", "a b"]], ["", "a\0b"]);
 });
 
+values("ranges that webhooks may reach, the mail server, and who mails", () => {
+  check("webhook-allow", "webhookAllow", [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/32", ["127.0.0.1/32", "fd00::/32"]]], [
+    "", ",", "10.0.0.0/8,", "10.0.0.1/8", "10.0.0.0/8 11.0.0.0/8", "localhost", "*", "0x0a000000/8", "::ffff:10.0.0.0/104",
+  ]);
+  const servers = ["smtp://mail", "smtp://mail.example.com:25/", "smtps://u:p@mail.example.com", "smtp://[::1]:2525", "smtp://a%40b:p%2Fw@127.0.0.1:587"];
+  check("smtp-url", "smtpUrl", servers.map((text) => [text, text]), [
+    "mail:25", "http://mail", "smtp://", "smtp://mail:0", "smtp://mail:70000", "smtp://u@mail", "smtp://u:p%zz@mail", "smtp://mail/path", "smtp://mail?x=1", "smtp://u:p@@mail",
+  ]);
+  const people = ["a@b.example", "Assay <a@b.example>", "Ops, Team <a.b+c@d.example>"];
+  check("smtp-from", "smtpFrom", people.map((text) => [text, text]), ["Assay", "a@b.example, c@d.example", "Assay <>", "Assay <a@b.example", "A\r\nBcc: x@y.example <a@b.example>", '"q" <a@b>']);
+  check("smtp-tls", "smtpTls", [["required", "required"], ["optional", "optional"], ["off", "off"]], ["", "on", "true"]);
+});
+
 values("the derived base URL", () => {
   assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }), "http://localhost:80");
   assert.is(defaultBaseUrl({ host: "::", port: 80 }), "http://localhost:80");
@@ -268,7 +281,7 @@ shown("explained with units and sources", () => {
   const resolution = resolve({ flags: { listen: "[::1]:1" }, env: { ASSAY_JSON_LIMIT: "1MB" } });
   if (resolution.problems !== null) throw new Error("unexpected");
   const explained = explainConfig(resolution.config, resolution.sources);
-  assert.is(explained.length, 12);
+  assert.is(explained.length, 17);
   assert.equal(explained.filter(({ option }) => ["data", "listen", "json-limit", "stall-timeout"].includes(option)), [
     { option: "data", value: null, source: "default" },
     { option: "listen", value: "[::1]:1", source: "flag --listen" },
