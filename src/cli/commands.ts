@@ -1,5 +1,6 @@
 /** The commands of the program, in the order of its help. */
 import { apply } from "./apply.ts";
+import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./deliveries.ts";
 import { dev } from "./dev.ts";
 import { explain } from "./explain.ts";
 import type { Command } from "./frame.ts";
@@ -14,5 +15,6 @@ import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./web
 
 export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userDisable, memberAdd, memberSetRole, memberRemove, memberList,
-  keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable, explain, openapi, version,
+  keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable,
+  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, explain, openapi, version,
 ];

@@ -5,6 +5,7 @@
 import { newPublicId } from "../assay.ts";
 import type { Role } from "../domain/access.ts";
 import { keyDigest } from "../store/api-keys.ts";
+import type { DeliveryRow } from "../store/delivery-log.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
@@ -101,6 +102,18 @@ export function operatorOf(store: Store, operation: string) {
       const id = store.apiKeys.create(owner, { digest: keyDigest(key), description, expiresAt });
       note(organizationOf(owner), "api_key.created", id, { owner: owner.name, description, expires_at: expiresAt });
       return id;
+    },
+    /** Has a message that is dead or waits tried at once. @returns whether there was one. */
+    retryDelivery(row: DeliveryRow): boolean {
+      const isTried = store.deliveries.retry(row.id);
+      if (isTried) note(row.organization_id, "delivery.retried", row.public_id, { subject: row.subject });
+      return isTried;
+    },
+    /** Deletes a dead message. @returns whether there was one. */
+    purgeDelivery(row: DeliveryRow): boolean {
+      const isPurged = store.deliveries.purge(row.id);
+      if (isPurged) note(row.organization_id, "delivery.purged", row.public_id, { subject: row.subject });
+      return isPurged;
     },
     /** Revokes a live key. */
     revokeKey(owner: Owner, key: { public_id: string; description: string }): void {

@@ -83,7 +83,7 @@ export function deliveryStore(db: Db, { now, newId }: Sources, jobs: ReturnType<
   const succeeded = db.prepare("UPDATE notification_targets SET last_success_at = ? WHERE id = ?");
   const failed = db.prepare("UPDATE notification_targets SET last_failure_at = ?, last_error = ? WHERE id = ?");
   const deleteOld = db.prepare(
-    "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE state = 'delivered' AND finished_at < ? ORDER BY finished_at LIMIT ?)",
+    "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries INDEXED BY deliveries_delivered WHERE state = 'delivered' AND finished_at < ? ORDER BY finished_at LIMIT ?)",
   );
   const restart = db.prepare(
     `UPDATE deliveries SET state = 'waiting', attempts = 0, waiting_since = ?, due_at = ?, finished_at = NULL

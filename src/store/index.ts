@@ -14,6 +14,7 @@ import { controlStore } from "./controls.ts";
 import { customAttestationTypeStore } from "./custom-attestation-types.ts";
 import type { Db, Sources } from "./database.ts";
 import { deliveryStore } from "./deliveries.ts";
+import { deliveryLogStore } from "./delivery-log.ts";
 import { deploymentStore } from "./deployments.ts";
 import { environmentEventStore } from "./environment-events.ts";
 import { environmentListStore } from "./environment-lists.ts";
@@ -91,6 +92,7 @@ export function openStore(db: Db, sources: Sources) {
     explanations: explanationStore(db, { environments, policies, snapshots }),
     allowlists,
     deliveries: deliveryStore(db, sources, jobs),
+    deliveryLog: deliveryLogStore(db),
     deployments: deploymentStore(db),
     recording: recordingStore(db, sources, { environments, policies, allowlists, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
     jobs,
