@@ -7,7 +7,8 @@
 // the threads that wait for it.
 //
 // The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts. So has the part about
-// lists (`--only lists`): it needs the database that `make bench-data` builds, and is left out without it: lists.ts.
+// lists (`--only lists`): it needs the database that `make bench-data` builds, and is left out without it: lists.ts. And so has the one about
+// messages to the outside (`--only deliveries`): deliveries.ts.
 //
 // Everything happens below .build, on the disk of the checkout. The program judges no run: it prints and ends with 0,
 // unless something answered wrongly.
@@ -17,6 +18,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { isBuilt } from "./data.ts";
+import { measureDeliveries } from "./deliveries.ts";
 import { transferEvidence } from "./evidence.ts";
 import { measureLists } from "./lists.ts";
 import { drive, get, sendJson } from "./load.ts";
@@ -165,6 +167,7 @@ async function main(root: string): Promise<void> {
     if (isBuilt()) await measureLists(root);
     else console.log("\nlists: not measured, `make bench-data` builds what they need");
   }
+  if (only.test("deliveries")) await measureDeliveries(root, join(root, "apply.yml"), rounds, seconds);
   if (only.test("start")) {
     const start = await coldStart(root, data);
     row(["start to first reply", `${Math.round(start)} ms`, "", "", "", "", "", "", "<= 400 ms", `  ${reached(start <= 400)}`]);

@@ -1,0 +1,106 @@
+// Whether requests notice that a thousand messages wait for slow receivers: the same requests to the same server, in turns with
+// an empty outbox and with a full one, on a data directory of its own. Receivers answer after a second, so that as many
+// messages are under way as ever are.
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemSources } from "../../src/assay.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
+import { EXECUTABLE } from "../binary/executable.ts";
+import { drive } from "./load.ts";
+import type { Load, Outcome } from "./load.ts";
+import { cpuSeconds, memory, startServer } from "./processes.ts";
+import type { Server } from "./processes.ts";
+import { figure, ms, percent } from "./print.ts";
+import { ORG, TRAILS, assertPath, attestation, populate, read } from "./world.ts";
+
+const MESSAGES = 1000;
+const QUEUES = 50;
+const ANSWER_MS = 1000;
+const CONNECTIONS = 32;
+const WARM_UP_SECONDS = 4;
+/** Of the same requests with nothing to send: the rest is what sending costs. */
+const LEAST_RATIO = 0.9;
+/** Megabytes for 32 connections and two libraries. */
+const MOST_GROWTH = 40;
+
+type Round = Outcome & { cpu: number };
+type Work = Pick<Load, "next" | "expect">;
+
+/** Measures on a server of its own. `applyFile` sets up the organization. */
+export async function measureDeliveries(root: string, applyFile: string, rounds: number, seconds: number): Promise<void> {
+  const data = join(root, "deliveries");
+  let taken = 0;
+  const receiver = createServer((request, response) => {
+    taken += 1;
+    request.resume();
+    setTimeout(() => response.end("ok"), ANSWER_MS).unref();
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+  const webhook = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
+  const server = await startServer([EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", applyFile, "--webhook-allow", "127.0.0.1"], { output: join(root, "deliveries.log") });
+  await populate(server.url);
+  const db = openDatabase(data, systemSources.now());
+  const store = openStore(db, systemSources);
+  const organizationId = store.organizations.find(ORG)?.id as number;
+
+  /** Puts messages into the outbox, and waits until the server sends. */
+  async function fill(): Promise<void> {
+    const before = taken;
+    db.transaction(() => {
+      for (let n = 0; n < MESSAGES; n += 1) {
+        const body = { version: "1.0", event_type: "STARTED_ARTIFACT", description: "x".repeat(1000), n };
+        store.deliveries.add({ organizationId, queue: `bench ${n % QUEUES}`, targetId: null, subject: "bench", message: { type: "WEBHOOK", webhook, body } });
+      }
+    }).immediate();
+    while (taken === before) await sleep(10);
+  }
+  /** Takes out what is left, and waits until nothing is under way. */
+  async function empty(): Promise<void> {
+    db.transaction(() => db.exec("DELETE FROM deliveries WHERE state = 'waiting'")).immediate();
+    while (db.prepare("SELECT count(*) FROM jobs").pluck().get() !== 0) await sleep(10);
+  }
+
+  console.log(`\n${MESSAGES} messages in ${QUEUES} queues for receivers that answer after ${ANSWER_MS / 1000} s; ${rounds} rounds of ${seconds} s with them and without`);
+  const works: readonly [string, Work][] = [
+    ["assert, scope flow", { expect: 200, next: (n) => read(assertPath(n % TRAILS, null)) }],
+    ["generic attestation", { expect: 201, next: (n) => attestation(n % TRAILS, "review", null) }],
+  ];
+  for (const [title, work] of works) {
+    await measure(server, work, WARM_UP_SECONDS);
+    const [quiet, sending]: [Round[], Round[]] = [[], []];
+    let sent = 0;
+    let growth = 0;
+    for (let round = 0; round < rounds; round += 1) {
+      quiet.push(await measure(server, work, seconds));
+      const before = memory(server.pid).now;
+      await fill();
+      const start = taken;
+      sending.push(await measure(server, work, seconds));
+      sent += taken - start;
+      growth = Math.max(growth, memory(server.pid).now - before);
+      await empty();
+    }
+    const [without, withThem] = [median(quiet), median(sending)];
+    const ratio = withThem.perSecond / without.perSecond;
+    figure(`${title}, while messages are sent`, ratio.toFixed(2), [
+      `${Math.round(withThem.perSecond)} req/s (p50 ${ms(withThem.p50)}, p99 ${ms(withThem.p99)}, ${percent(withThem.cpu)} of a core) with ${Math.round(sent / (rounds * seconds))} messages sent a second,`,
+      `${Math.round(without.perSecond)} req/s (p50 ${ms(without.p50)}, p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without`,
+    ].join(" "), { text: `>= ${LEAST_RATIO}`, good: ratio >= LEAST_RATIO });
+    figure("... and its memory", `+${Math.round(growth)} MB`, "the most that a round added", { text: `<= ${MOST_GROWTH} MB`, good: growth <= MOST_GROWTH });
+  }
+  db.close();
+  await server.stop();
+  receiver.closeAllConnections();
+  receiver.close();
+}
+
+async function measure(server: Server, work: Work, duration: number): Promise<Round> {
+  const before = cpuSeconds(server.pid).main;
+  const outcome = await drive({ url: server.url, connections: CONNECTIONS, ...work }, duration);
+  return { ...outcome, cpu: (cpuSeconds(server.pid).main - before) / outcome.seconds };
+}
+
+const median = (all: readonly Round[]): Round => [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
