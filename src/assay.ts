@@ -91,9 +91,12 @@ export function createWriting(parts: { db: Db; store: Store; now(): number; time
   if (pool) leaveCheckpoints(db);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), deliver });
-  const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL });
+  const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });
   return { writer, recorder, runner };
 }
+
+/** Seconds. Nobody waits for the end of a job to the tenth of a second, and a commit may take a hundredth. */
+const GATHER = 0.05;
 
 export type Parts = {
   db: Db;

@@ -144,6 +144,61 @@ test("a payload that cannot be read is a failure of its job", async () => {
   assert.match(String(all.store.jobs.get(id)?.last_error), /JSON/);
 });
 
+test("a settlement runs in the write that ends its job, and says whether the job comes again", async () => {
+  const notes: unknown[] = [];
+  const turnsOf = [T + 5, T + 5, null];
+  const all = given({
+    k: async () => () => {
+      assert.ok(all.db.inTransaction);
+      notes.push(all.time.at - T);
+      return turnsOf.shift() ?? null;
+    },
+  });
+  const id = await all.add("k", 1);
+  await all.runner.drained();
+  assert.equal(stored(all.store, id), [1, 0, T + 5, null]);
+  await all.time.pass(5);
+  assert.equal(notes, [0, 5, 5]);
+  assert.is(count(all), 0);
+  assert.equal(all.lines, [], "who settles tells the log what was done");
+});
+
+test("a settlement that throws leaves job and lease, and its writes undone", async () => {
+  const all = given({
+    k: async (_, attempt) => () => {
+      all.db.exec("INSERT INTO action_numbers SELECT id, 7 FROM organizations");
+      if (attempt === 1) throw new Error("no");
+      return null;
+    },
+  });
+  all.db.exec("INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'o', 'shared', 0, 0)");
+  const id = await all.add("k", 1);
+  await all.runner.drained();
+  assert.equal(stored(all.store, id), [1, T + 60, T, null]);
+  assert.is(all.db.prepare("SELECT count(*) FROM action_numbers").pluck().get(), 0);
+  await all.time.pass(60);
+  assert.is(count(all), 0);
+  assert.is(all.db.prepare("SELECT count(*) FROM action_numbers").pluck().get(), 1);
+});
+
+test("jobs that end within a moment of each other end in one commit, and a stop does not wait for the moment", async () => {
+  const commits: number[] = [];
+  const all = given({ k: async () => () => null }, { parallel: { k: 3 }, gather: 0.05, onCommit: (writes) => commits.push(writes) });
+  await all.writer.run(() => ["a", "b", "c"].forEach((payload) => all.store.jobs.add("k", payload)));
+  await turns();
+  await turns();
+  assert.is(count(all), 3);
+  commits.length = 0;
+  await all.time.pass(0.05);
+  assert.equal(commits, [3]);
+  assert.is(count(all), 0);
+  await all.add("k", "d");
+  await turns();
+  assert.is(count(all), 1);
+  await all.runner.close();
+  assert.is(count(all), 0);
+});
+
 test("a kind that nobody handles is left alone and told once", async () => {
   const done: unknown[] = [];
   const all = given({ k: async (payload) => void done.push(payload) });
