@@ -13,6 +13,8 @@ export function urlsFor(baseUrl: string) {
     apiRoot: `${root}/api/v2`,
     /** The page of a flow: `<host>/{org}/flows/{flow}`. */
     flowPage: (org: string, flow: string) => page(org, "flows", flow),
+    flowApi: (org: string, flow: string) => api("flows", org, flow),
+    trailApi: (org: string, flow: string, trail: string) => api("trails", org, flow, trail),
     trailPage: (org: string, flow: string, trail: string) => page(org, "flows", flow, "trails", trail),
     /** wire-contract 4: the trail page with the attestation's drawer open. */
     attestationPage: (org: string, flow: string, trail: string, id: string) => `${page(org, "flows", flow, "trails", trail)}?attestation_id=${id}`,

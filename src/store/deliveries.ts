@@ -1,20 +1,15 @@
 /**
- * Messages to somebody outside (outbox): inserted in the write of the change that they tell of, so that a message exists
- * exactly when the change does. Within a queue they are sent one after another, in the order in which they were added.
+ * Messages to somebody outside (outbox): inserted in the write that ends the job which the change that they tell of asked for
+ * (triggers.ts), so that there is a message when there was the change, and once. Within a queue they are sent one after another, in the order in which they were added.
  *
  * Invariant: a queue has a job (store/jobs.ts) exactly as long as something waits in it, and only one. So two never send out of
  * one queue, and jobs/deliveries.ts, which does that job, ends it in the write that empties the queue.
  *
  * Everything that changes something is to be called inside a write.
  */
+import type { Message } from "../domain/notification/compose.ts";
 import type { Db, Sources } from "./database.ts";
 import type { jobStore } from "./jobs.ts";
-
-/** What is sent, in the form that its kind of target wants. `body` becomes the JSON text of a POST. */
-export type Message =
-  | { type: "WEBHOOK"; webhook: string; body: Readonly<Record<string, unknown>> }
-  | { type: "SLACK"; webhook: string; body: Readonly<Record<string, unknown>> }
-  | { type: "EMAIL"; emails: readonly string[]; subject: string; text: string; html: string };
 
 export type NewDelivery = {
   organizationId: number;

@@ -1,6 +1,6 @@
 /** What became of messages to the outside, for the operator: lists of them, and each with its attempts. Changes are made in deliveries.ts. */
 import type { Db } from "./database.ts";
-import type { Message } from "./deliveries.ts";
+import type { Message } from "../domain/notification/compose.ts";
 
 export type DeliveryState = "waiting" | "delivered" | "dead";
 

@@ -5,7 +5,7 @@ import { SMTPServer } from "smtp-server";
 import type { AddressInfo } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Message } from "../../src/store/deliveries.ts";
+import type { Message } from "../../src/domain/notification/compose.ts";
 import { look } from "../cli/in-process.ts";
 import { endReceivers, receiver } from "../outgoing/given.ts";
 import { inDirectory, run, start } from "./executable.ts";

@@ -2,7 +2,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Fate, Message } from "../../src/store/deliveries.ts";
+import type { Message } from "../../src/domain/notification/compose.ts";
+import type { Fate } from "../../src/store/deliveries.ts";
 import { endReceivers, receiver } from "../outgoing/given.ts";
 import { auditOf, cli, inDirectory, look, start } from "./in-process.ts";
 

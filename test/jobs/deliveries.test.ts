@@ -10,7 +10,7 @@ import type { Outcome } from "../../src/outgoing/outcome.ts";
 import type { Sendable, Sender } from "../../src/outgoing/sender.ts";
 import { openMemory } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";
-import type { Message } from "../../src/store/deliveries.ts";
+import type { Message } from "../../src/domain/notification/compose.ts";
 import { openStore } from "../../src/store/index.ts";
 import { Writer } from "../../src/store/writer.ts";
 import { T, clock, inFile, turns } from "./given.ts";

@@ -1,7 +1,7 @@
 /** The outbox as rows: what is added with a change, the job of each queue, and what is swept. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Message } from "../../src/store/deliveries.ts";
+import type { Message } from "../../src/domain/notification/compose.ts";
 import { opened, plan } from "./given.ts";
 
 const test = suite("store/deliveries");

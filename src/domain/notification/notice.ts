@@ -1,0 +1,159 @@
+/**
+ * What is told: one notice is one event in the life of an environment, a flow or a key, with everything that the messages
+ * about it say. Facts come in from outside, and so do the addresses of pages.
+ */
+import type { EnvironmentTrigger, FlowTrigger } from "./triggers.ts";
+import { triggerOf } from "./triggers.ts";
+
+/** Addresses of pages for people, and of objects of the API. */
+export type Links = {
+  environmentPage(org: string, environment: string): string;
+  environmentApi(org: string, environment: string): string;
+  snapshotPage(org: string, environment: string, index: number): string;
+  snapshotApi(org: string, environment: string, index: number): string;
+  artifactPage(org: string, flow: string, fingerprint: string, id: string): string;
+  artifactApi(org: string, flow: string, fingerprint: string): string;
+  flowPage(org: string, flow: string): string;
+  flowApi(org: string, flow: string): string;
+  trailPage(org: string, flow: string, trail: string): string;
+  trailApi(org: string, flow: string, trail: string): string;
+  attestationPage(org: string, flow: string, trail: string, id: string): string;
+  attestationApi(org: string, id: string): string;
+};
+
+/** The record from which an artifact has its provenance, in its build flow. */
+export type Provenance = {
+  flow: string;
+  /** The artifact's state in that flow, as the API writes it. */
+  state: string;
+  fingerprint: string;
+  commit: string;
+  commitUrl: string;
+  buildUrl: string;
+  artifactId: string;
+};
+
+/** A place in the history of an environment. `index` 0: nothing was reported yet. `compliant` null: unknown. */
+export type Moment = { org: string; environment: string; index: number; compliant: boolean | null };
+
+export type ArtifactFacts = { name: string; fingerprint: string; provenance: Provenance | null };
+
+/** An event of a snapshot about one artifact. `member` is where it happened, null for where it is told. */
+export type ArtifactEvent = ArtifactFacts & { annotation: string; was: number; now: number; compliant: boolean | null; member: string | null };
+
+export type Notice =
+  | { subject: "artifact"; trigger: EnvironmentTrigger; at: number; moment: Moment; artifact: ArtifactFacts; description: string }
+  | { subject: "environment"; trigger: EnvironmentTrigger; at: number; moment: Moment; description: string }
+  | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & FlowFacts);
+
+/** What happened in a flow. `trail` null: an artifact that was reported to the flow alone. */
+export type FlowFacts = {
+  org: string;
+  flow: string;
+  /** `state` as it was when the notice was made, right after the event. */
+  trail: { name: string; state: string } | null;
+  artifact: { id: string; name: string; fingerprint: string; state: string; commit: string; commitUrl: string; buildUrl: string } | null;
+  attestation: { id: string; name: string; type: string; compliant: boolean; by: string } | null;
+};
+
+export const stateWord = (compliant: boolean | null): string => (compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant");
+
+/** Where a message leads to: the page of what it is about, and its name. */
+export function linkOf(notice: Notice, links: Links): { url: string; text: string } {
+  return notice.subject === "flow" ? { url: flowFactsPage(notice, links), text: "Look at it" } : momentLink(notice.moment, links);
+}
+
+export const momentLink = (moment: Moment, links: Links): { url: string; text: string } => ({
+  url: momentPage(moment, links),
+  text: moment.index === 0 ? `Environment ${moment.environment}` : `Snapshot ${moment.index} of ${moment.environment}`,
+});
+
+function flowFactsPage({ org, flow, trail, artifact, attestation }: FlowFacts, links: Links): string {
+  if (trail && attestation) return links.attestationPage(org, flow, trail.name, attestation.id);
+  if (artifact) return links.artifactPage(org, flow, artifact.fingerprint, artifact.id);
+  return trail ? links.trailPage(org, flow, trail.name) : links.flowPage(org, flow);
+}
+
+/** The page of a snapshot; of the environment where there is none yet. */
+export const momentPage = ({ org, environment, index }: Moment, links: Links): string =>
+  index === 0 ? links.environmentPage(org, environment) : links.snapshotPage(org, environment, index);
+
+export const momentApi = ({ org, environment, index }: Moment, links: Links): string =>
+  index === 0 ? links.environmentApi(org, environment) : links.snapshotApi(org, environment, index);
+
+const instances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
+
+/** One sentence about an event of a snapshot. */
+export function artifactNotice(event: ArtifactEvent, at: number, moment: Moment): Extract<Notice, { subject: "artifact" }> {
+  const { name, fingerprint, provenance } = event;
+  return {
+    subject: "artifact",
+    trigger: triggerOf(event.annotation),
+    at,
+    moment,
+    artifact: { name, fingerprint, provenance },
+    description: `Artifact ${name} ${whatHappened(event)} in environment ${event.member ?? moment.environment}`,
+  };
+}
+
+/** What happened to an artifact, without its name and place. */
+export function whatHappened({ annotation, was, now, compliant }: Pick<ArtifactEvent, "annotation" | "was" | "now" | "compliant">): string {
+  switch (annotation) {
+    case "exited": return `stopped running (${instances(was)})`;
+    case "became-compliant": return "became compliant";
+    case "became-non-compliant": return "became non-compliant";
+    case "updated-provenance": return `has new provenance (${stateWord(compliant)})`;
+    default: return triggerOf(annotation) === "ON_STARTED_ARTIFACT" ? `started running (${instances(now)}, ${stateWord(compliant)})` : "changed";
+  }
+}
+
+/** @param nonCompliant how many artifacts are the reason. */
+export function environmentNotice(
+  trigger: "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV",
+  at: number,
+  moment: Moment,
+  nonCompliant: number,
+): Extract<Notice, { subject: "environment" }> {
+  const why = nonCompliant === 1 ? "1 artifact is not compliant" : `${nonCompliant} artifacts are not compliant`;
+  const description =
+    trigger === "ON_COMPLIANT_ENV" ? `Environment ${moment.environment} is compliant again` : `Environment ${moment.environment} is non-compliant: ${why}`;
+  return { subject: "environment", trigger, at, moment, description };
+}
+
+/** @param by who allowed it; @param reason as they wrote it. */
+export function allowedNotice(at: number, moment: Moment, artifact: ArtifactFacts, { by, reason }: { by: string; reason: string }): Extract<Notice, { subject: "artifact" }> {
+  const because = reason === "" ? "" : `: ${reason}`;
+  return {
+    subject: "artifact", trigger: "ON_ALLOWED_ARTIFACT", at, moment, artifact,
+    description: `${by} allowed artifact ${artifact.name} in environment ${moment.environment}${because}`,
+  };
+}
+
+/** @param by who began or reported it. */
+export function flowNotice(trigger: FlowTrigger, at: number, facts: FlowFacts, by: string): Extract<Notice, { subject: "flow" }> {
+  const { flow, trail, artifact, attestation } = facts;
+  const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
+  const description = attestation
+    ? `${by} reported attestation ${attestation.name} (${attestation.type}) to ${place}: ${stateWord(attestation.compliant)}`
+    : artifact
+      ? `${by} reported artifact ${artifact.name} to ${place}`
+      : `${by} began ${place}`;
+  return { subject: "flow", trigger, at, description, ...facts };
+}
+
+/** A heading of a message: the event in words, and where. */
+export const headingOf = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string => `${place}: ${WORDS[trigger]}`;
+
+const WORDS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {
+  ON_STARTED_ARTIFACT: "artifact started",
+  ON_EXITED_ARTIFACT: "artifact stopped",
+  ON_SCALED_ARTIFACT: "artifact changed",
+  ON_ALLOWED_ARTIFACT: "artifact allowed",
+  ON_COMPLIANT_ENV: "compliant",
+  ON_NON_COMPLIANT_ENV: "non-compliant",
+  ON_STARTED_TRAIL: "trail begun",
+  ON_ATTESTED_PROVENANCE: "artifact reported",
+  ON_ATTESTATION: "attestation reported",
+  ON_APPROVAL: "approval",
+  ON_RELEASE: "release",
+};

@@ -1,0 +1,80 @@
+/** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, what there is not is left out. */
+import { epochText } from "../time.ts";
+import { momentApi, momentPage, stateWord } from "./notice.ts";
+import type { FlowFacts, Links, Notice, Provenance } from "./notice.ts";
+import { PAYLOAD_VERSION } from "./targets.ts";
+import { eventTypeOf } from "./triggers.ts";
+
+export type Payload = { readonly [field: string]: string | Payload };
+
+/** What is sent to a WEBHOOK about a notice. */
+export function webhookPayload(notice: Notice, links: Links): Payload {
+  const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(notice.at) };
+  const what = { event_type: eventTypeOf(notice.trigger), description: notice.description };
+  if (notice.subject === "flow") return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };
+  const { moment } = notice;
+  const payload = {
+    ...head,
+    org: moment.org,
+    environment: moment.environment,
+    ...what,
+    snapshot: {
+      index: String(moment.index),
+      // Two words and no third: what is not known to be compliant is not.
+      status: moment.compliant === true ? "compliant" : "non-compliant",
+      html_url: momentPage(moment, links),
+      api_url: momentApi(moment, links),
+    },
+  };
+  if (notice.subject === "environment") return payload;
+  const { name, fingerprint, provenance } = notice.artifact;
+  return { ...payload, artifact: { name, fingerprint, ...(provenance ? { provenance: provenanceOf(moment.org, provenance, links) } : {}) } };
+}
+
+/** Whole epoch seconds. */
+export const timestampOf = (at: number): string => epochText(Math.floor(at));
+
+const provenanceOf = (org: string, { flow, state, fingerprint, commit, commitUrl, buildUrl, artifactId }: Provenance, links: Links): Payload => ({
+  flow,
+  status: state.toLowerCase(),
+  commit,
+  commit_url: commitUrl,
+  html_url: links.artifactPage(org, flow, fingerprint, artifactId),
+  api_url: links.artifactApi(org, flow, fingerprint),
+  build_url: buildUrl,
+});
+
+/** Of events in flows, which the contract does not describe: the same words in the same places. */
+function flowParts({ org, flow, trail, artifact, attestation }: FlowFacts, links: Links): Payload {
+  return {
+    ...(trail
+      ? { trail: { name: trail.name, status: trail.state.toLowerCase(), html_url: links.trailPage(org, flow, trail.name), api_url: links.trailApi(org, flow, trail.name) } }
+      : { html_url: links.flowPage(org, flow), api_url: links.flowApi(org, flow) }),
+    ...(artifact
+      ? {
+          artifact: {
+            name: artifact.name,
+            fingerprint: artifact.fingerprint,
+            status: artifact.state.toLowerCase(),
+            commit: artifact.commit,
+            commit_url: artifact.commitUrl,
+            html_url: links.artifactPage(org, flow, artifact.fingerprint, artifact.id),
+            api_url: links.artifactApi(org, flow, artifact.fingerprint),
+            build_url: artifact.buildUrl,
+          },
+        }
+      : {}),
+    ...(attestation
+      ? {
+          attestation: {
+            id: attestation.id,
+            name: attestation.name,
+            type: attestation.type,
+            status: stateWord(attestation.compliant),
+            html_url: trail ? links.attestationPage(org, flow, trail.name, attestation.id) : links.flowPage(org, flow),
+            api_url: links.attestationApi(org, attestation.id),
+          },
+        }
+      : {}),
+  };
+}
