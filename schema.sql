@@ -85,10 +85,21 @@ CREATE TABLE api_keys (
   grace_period_expires_at REAL,                    -- set by a rotation: from then on the key is dead
   revoked_at              REAL,
   replaced_by             TEXT,                    -- public id of the key that a rotation made in its place
+  creating_user_id        TEXT,                    -- public id of the user who made it, NULL for the operator
   CHECK ((user_id IS NULL) <> (service_account_id IS NULL))
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX api_keys_by_service_account ON api_keys (service_account_id) WHERE service_account_id IS NOT NULL;
+CREATE INDEX api_keys_by_end ON api_keys (expires_at) WHERE revoked_at IS NULL AND grace_period_expires_at IS NULL AND expires_at > 0;
+
+-- The warnings that a key is about to end: so many days before that end.
+CREATE TABLE api_key_warnings (
+  key_id     INTEGER NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+  expires_at REAL NOT NULL,
+  days       INTEGER NOT NULL,
+  warned_at  REAL NOT NULL,
+  PRIMARY KEY (key_id, expires_at, days)
+) STRICT, WITHOUT ROWID;
 
 -- Flow templates, write-once: flows and trails point at the text that was in force.
 CREATE TABLE templates (
@@ -742,8 +753,8 @@ CREATE TABLE notification_targets (
 CREATE INDEX notification_targets_by_action ON notification_targets (action_id) WHERE action_id IS NOT NULL;
 CREATE INDEX notification_targets_by_type ON notification_targets (organization_id, notification_type) WHERE notification_type IS NOT NULL;
 
--- Messages to somebody outside (outbox): inserted with the change that they tell of, sent in the order of their ids within a
--- queue (one per action and target). message_json is what is sent, in the form that its target wants. The dead are not sent
+-- Messages to somebody outside (outbox), made by the job that the change which they tell of asked for, sent in the order of their
+-- ids within a queue (one per target). message_json is what is sent, in the form that its target wants. The dead are not sent
 -- any more, unless the operator says so.
 CREATE TABLE deliveries (
   id              INTEGER PRIMARY KEY,

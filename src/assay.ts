@@ -18,6 +18,7 @@ import type { Context, OrgMembership } from "./api/kit.ts";
 import type { EvidenceReader } from "./api/evidence.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
+import type { Urls } from "./api/urls.ts";
 import type { Feature } from "./domain/access.ts";
 import type { Timer } from "./domain/time.ts";
 import { AppError } from "./errors.ts";
@@ -31,6 +32,7 @@ import { probes } from "./http/probes.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
 import { createDeliverer } from "./jobs/deliveries.ts";
 import { jobHandlers, PARALLEL } from "./jobs/handlers.ts";
+import { createNotifier } from "./jobs/notify.ts";
 import { createRecorder } from "./jobs/recorder.ts";
 import type { Recorder, RecordingPool } from "./jobs/recorder.ts";
 import { createRunner } from "./jobs/runner.ts";
@@ -79,18 +81,20 @@ export const systemTimer: Timer = (seconds, ring) => {
 /**
  * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
  * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share; `sender` null
- * leaves messages to the outside where they are.
+ * leaves messages to the outside where they are; `urls` is asked once the server listens.
  */
-export function createWriting(parts: { db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null }) {
-  const { db, store, pool, sender, ...rest } = parts;
+export function createWriting(parts: {
+  db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls;
+}) {
+  const { db, store, pool, sender, urls, ...rest } = parts;
   const writer: Writer = new Writer(db, (writes) => {
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
   });
-  const recorder = createRecorder({ store, writer, now: parts.now, pool });
+  const recorder = createRecorder({ store, writer, now: parts.now, pool, jobsAdded: () => runner.wake() });
   if (pool) leaveCheckpoints(db);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
-  const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), deliver });
+  const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), ...createNotifier({ store, links: urls }), deliver });
   const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });
   return { writer, recorder, runner };
 }
@@ -110,6 +114,8 @@ export type Parts = {
   packages: PackageMaker;
   limits: BodyLimits;
   baseUrl: string;
+  /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
+  targetProblem(url: string): string | null;
   logger: Logger;
   /** Whether answers are checked against their declared shapes. */
   checkResponses: boolean;
@@ -128,7 +134,7 @@ export function createApp(parts: Parts): Koa {
     ...whoIsWho(store, unchanged),
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
-    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret }),
+    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem }),
     read: reading(parts.db),
     write: (work) => writer.run(work),
     audit: (context) => store.audit.append(context.auditEntry()),

@@ -5,12 +5,15 @@
  */
 import type { RequestListener } from "node:http";
 import { getCACertificates } from "node:tls";
+import { urlsFor } from "./api/urls.ts";
 import { createApp, createRecordingPool, createWriting, listen, newPublicId, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
 import { buildInfo } from "./assets.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./config.ts";
-import type { Logger } from "./log.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
+import { targetProblem } from "./domain/outgoing/targets.ts";
+import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
+import type { Logger } from "./log.ts";
 import type { MailSettings } from "./outgoing/mail.ts";
 import { createResolver } from "./outgoing/resolver.ts";
 import { createSender } from "./outgoing/sender.ts";
@@ -54,6 +57,9 @@ const STOP_PATIENCE = 10;
 const USES_EVERY_MS = 60_000;
 
 const SWEEP_EVERY_MS = 3_600_000;
+
+/** How often keys that are about to end are looked for; warnings are told in days. */
+const WARN_EVERY_MS = 3_600_000;
 
 /**
  * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its upload
@@ -121,7 +127,9 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       ca: options.authorities && [...getCACertificates("default"), ...options.authorities],
       version: buildInfo().version,
     });
-    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender });
+    // Known for sure once the server listens; until then nobody asks.
+    let baseUrl = config.baseUrl;
+    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl) });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer.run(() => store.jobs.releaseAll());
     if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
@@ -159,10 +167,11 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     closers.push(() => unlisten(server, STOP_PATIENCE));
     // URLs leave out the port of their scheme.
     const port = Number(new URL(url).port || 80);
-    const baseUrl = options.derivesBaseUrl ? defaultBaseUrl({ host: config.listen.host, port }) : config.baseUrl;
+    if (options.derivesBaseUrl) baseUrl = defaultBaseUrl({ host: config.listen.host, port });
     const app = createApp({
       db, store, writer, recorder, runner, logger, baseUrl,
       sources: systemSources,
+      targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       customTypes,
       packages,
@@ -190,9 +199,14 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       if (version !== seen) runner.wake();
       seen = version;
     };
+    const warn = async (): Promise<void> => {
+      const warned = await warnOfEndingKeys({ store, writer, now: systemSources.now, url: () => baseUrl });
+      if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
+    };
     const chores = [
       repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
       repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
+      repeat(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
       repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys"),
       repeat(lookAround, LOOK_AROUND_MS, logger, "looking for jobs of others"),
     ];

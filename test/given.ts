@@ -7,7 +7,9 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createApp, createWriting, listen, newPublicId, newSecret, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, unlisten } from "../src/assay.ts";
+import { urlsFor } from "../src/api/urls.ts";
 import type { Role } from "../src/domain/access.ts";
+import { targetProblem } from "../src/domain/outgoing/targets.ts";
 import { createLogger } from "../src/log.ts";
 import { openDatabase, openMemory } from "../src/store/database.ts";
 import type { Db } from "../src/store/database.ts";
@@ -64,7 +66,7 @@ export async function startServer(options: ServerOptions = {}) {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
-  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null });
+  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
   const app = createApp({
     db, store, writer, recorder, runner, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
@@ -72,6 +74,7 @@ export async function startServer(options: ServerOptions = {}) {
     packages,
     limits: { ...LIMITS, ...options.limits },
     baseUrl: "http://assay.test",
+    targetProblem: (target) => targetProblem(target, []),
     checkResponses: true,
   });
   const { server, url } = await listen(app, { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 30 });

@@ -118,6 +118,9 @@ export const listApiKeys = operation({
   handle: (context, { params }) => ({ status: 200, body: context.store.apiKeys.listActive(requireAccount(context, params.name).id).map(presentItem) }),
 });
 
+/** Who is told of the key's end beside the admins; null for a machine, which reads no mail. */
+const makerOf = ({ caller }: Context): string | null => (caller.kind === "user" ? caller.publicId : null);
+
 export const createApiKey = operation({
   id: "create_service_account_api_key",
   method: "POST",
@@ -138,7 +141,7 @@ export const createApiKey = operation({
     const expiresAt = body.expires_at ?? 0;
     refusePast(context, expiresAt);
     const key = context.newSecret();
-    const id = store.apiKeys.create({ serviceAccountId: account.id }, { digest: keyDigest(key), description: body.description, expiresAt });
+    const id = store.apiKeys.create({ serviceAccountId: account.id }, { digest: keyDigest(key), description: body.description, expiresAt, creatingUserId: makerOf(context) });
     note({ account: account.name, key_id: id, description: body.description, expires_at: expiresAt });
     return { status: 201, body: { ...presentKey(store.apiKeys.get(id)), key } };
   },
@@ -214,6 +217,7 @@ export const rotateApiKey = operation({
     const { id, graceEnds } = store.apiKeys.rotate(account.id, old, {
       digest: keyDigest(secret),
       expiresAt,
+      creatingUserId: makerOf(context),
       graceEnds: context.now() + (body?.grace_period_hours ?? GRACE_HOURS) * 3600,
       lapsed: { ...context.auditEntry(), event: "api_key.lapsed" },
     });

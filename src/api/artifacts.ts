@@ -92,7 +92,7 @@ function fieldsOf({ store, organization }: Context, report: Report, template: re
   };
 }
 
-/** Creates the record of that identity or updates it. @returns its key, and the commit that it had before, null for a new one. */
+/** Creates the record of that identity or updates it; actions are told of a new one, and of a new commit. @returns its key, and the commit that it had before, null for a new one. */
 function put({ store, organization, caller }: Context, flow: FlowRow, trailId: number | null, report: Report, fields: ArtifactFields, at: number) {
   const identity = {
     flowId: flow.id,
@@ -104,7 +104,10 @@ function put({ store, organization, caller }: Context, flow: FlowRow, trailId: n
   const known = store.artifacts.find(identity);
   if (known) store.artifacts.update(known.id, fields, at);
   const id = known?.id ?? store.artifacts.create({ ...identity, organizationId: organization.id, createdBy: caller.shownName }, fields, at);
-  return { id, previousCommit: known?.git_commit ?? null };
+  const previousCommit = known?.git_commit ?? null;
+  // Not for the same once more: clients send a report again when its answer was lost.
+  if (previousCommit !== report.git_commit) store.triggers.artifactReported(flow.id, id, at, caller.shownName);
+  return { id, previousCommit };
 }
 
 /** A report to a trail: the record, what had been attested before it came, the event, the verdict. */

@@ -35,6 +35,8 @@ export type Context = {
   readonly role: Role | null;
   /** A new API key. */
   newSecret(): string;
+  /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
+  targetProblem(url: string): string | null;
   /** Adds facts to the audit entry of this write. */
   note(detail: Record<string, unknown>): void;
   /** The audit entry of this write, with what was noted so far. */
@@ -80,7 +82,7 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** Makes the contexts of a running server. */
-export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "packages" | "customTypes" | "now" | "newSecret" | "openApi" | "recorder" | "jobs">) {
+export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "packages" | "customTypes" | "now" | "newSecret" | "targetProblem" | "openApi" | "recorder" | "jobs">) {
   return (facts: RequestFacts<OrgMembership>): Context => {
     const noted: Record<string, unknown> = {};
     return {

@@ -3,6 +3,7 @@ import type { LapsePayload } from "../store/api-keys.ts";
 import { DELIVER } from "../store/deliveries.ts";
 import type { DeliverPayload } from "../store/deliveries.ts";
 import type { ReevaluatePayload } from "../store/reevaluation.ts";
+import type { NotifyPayload } from "../store/triggers.ts";
 import { PARALLEL_QUEUES } from "./deliveries.ts";
 import type { JobHandler, Settlement } from "./runner.ts";
 
@@ -11,14 +12,17 @@ export type JobWork = {
   reevaluate(payload: ReevaluatePayload): Promise<void>;
   /** Closes the record of a rotated key whose grace period is over (semantics 1.6). */
   lapseKey(payload: LapsePayload): Promise<void>;
+  /** Makes the messages about something that happened (semantics 8.4). */
+  notify(payload: NotifyPayload): Promise<Settlement>;
   /** Sends the first message out of a queue. null where nothing is sent: then messages wait. */
   deliver: ((payload: DeliverPayload) => Promise<Settlement>) | null;
 };
 
 /** The handlers by kind. Payloads are what our own stores wrote, so they are taken at their word. */
-export const jobHandlers = ({ reevaluate, lapseKey, deliver }: JobWork): Record<string, JobHandler> => ({
+export const jobHandlers = ({ reevaluate, lapseKey, notify, deliver }: JobWork): Record<string, JobHandler> => ({
   reevaluate: (payload) => reevaluate(payload as ReevaluatePayload),
   lapse_key: (payload) => lapseKey(payload as LapsePayload),
+  notify: (payload) => notify(payload as NotifyPayload),
   ...(deliver ? { [DELIVER]: (payload) => deliver(payload as DeliverPayload) } : {}),
 });
 

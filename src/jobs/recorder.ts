@@ -47,10 +47,13 @@ const LEAST_BYTES = 100;
 export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult | null>;
 export type Recorder = ReturnType<typeof createRecorder>;
 
-type RecorderParts = { store: Store; writer: Writer; now(): number; pool: RecordingPool | null; mostWaiting?: number };
+type RecorderParts = { store: Store; writer: Writer; now(): number; pool: RecordingPool | null; mostWaiting?: number; jobsAdded?(): void };
 
-/** @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main thread. */
-export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WAITING }: RecorderParts) {
+/**
+ * @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main thread.
+ *   `jobsAdded` is called after the thread committed something that may have added jobs.
+ */
+export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WAITING, jobsAdded = () => undefined }: RecorderParts) {
   let sequence = 0;
   let artifactsWaiting = 0;
   let last: Promise<unknown> = Promise.resolve();
@@ -73,14 +76,16 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
     if (!planned.planned) return planned;
     const applying = async (): Promise<RecordingResult> => {
       try {
-        return (await thread.run({ type: "apply", sequence: number, now: now(), actor, entry }, { deadline: DEADLINE })) as RecordingResult;
+        return (await thread.run({ type: "apply", sequence: number, now: now(), newestJob: store.jobs.newest(), actor, entry }, { deadline: DEADLINE })) as RecordingResult;
       } catch (error) {
         // The thread is being stopped, perhaps in the middle of a transaction: the next order begins when it is gone.
         if (error instanceof DeadlineError) await thread.run({ type: "checkpoint" }, { deadline: DEADLINE }).catch(() => undefined);
         throw error;
       }
     };
-    return writer.lend(applying);
+    const recorded = await writer.lend(applying);
+    if (recorded.index !== null) jobsAdded();
+    return recorded;
   }
 
   /** A turn for a report, if not too many artifacts wait already. @throws AppError unavailable, also for trouble on the way. */

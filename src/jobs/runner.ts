@@ -39,7 +39,8 @@ export type RunnerOptions = {
   parallel?: Readonly<Record<string, number>>;
   /**
    * Seconds that a job with a settlement waits at most for others that end too, 0 unless said otherwise: their writes share one
-   * commit, during which the thread stands still, and so do the leases that they take next.
+   * commit, during which the thread stands still, and so do the leases that they take next. Only for kinds of which several run at
+   * a time: nothing else ends together.
    */
   gather?: number;
 };
@@ -162,7 +163,7 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
     const ended = now();
     const fields = { job_id: job.id, kind: job.kind, attempts: job.attempts, duration_ms: Math.round((ended - started) * 10_000) / 10 };
     if (!failure) {
-      if (settle) await others();
+      if (settle && (parallel[job.kind] ?? 1) > 1) await others();
       const again = await writer.run(() => end(job, settle));
       if (settle) logger.debug({ ...fields, outcome: again === null ? "done" : "again", next_attempt_at: again }, "job");
       else logger.info({ ...fields, outcome: "done" }, "job");

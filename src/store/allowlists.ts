@@ -4,6 +4,7 @@
  */
 import type { Db, Sources } from "./database.ts";
 import type { stalenessStore } from "./staleness.ts";
+import type { triggerStore } from "./triggers.ts";
 
 export type AllowlistRow = {
   id: number;
@@ -26,7 +27,9 @@ const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_n
   .map((name) => `a.${name}`)
   .join(", ");
 
-export function allowlistStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof stalenessStore>) {
+export type AllowlistParts = { staleness: ReturnType<typeof stalenessStore>; triggers: ReturnType<typeof triggerStore> };
+
+export function allowlistStore(db: Db, { now, newId }: Sources, { staleness, triggers }: AllowlistParts) {
   const insert = db.prepare(
     `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -40,12 +43,14 @@ export function allowlistStore(db: Db, { now, newId }: Sources, staleness: Retur
   );
 
   return {
-    /** Adds an entry; where the artifact runs, its verdict has to be found anew. @returns the public id of the entry. */
+    /** Adds an entry, of which actions are told; where the artifact runs, its verdict has to be found anew. @returns the public id of the entry. */
     allow(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
       const id = newId();
-      insert.run(
-        id, environment.organization_id, environment.id, entry.fingerprint, entry.artifact_name, entry.description, entry.user_id, entry.user_name, now(),
+      const at = now();
+      const { lastInsertRowid } = insert.run(
+        id, environment.organization_id, environment.id, entry.fingerprint, entry.artifact_name, entry.description, entry.user_id, entry.user_name, at,
       );
+      triggers.artifactAllowed(environment.id, Number(lastInsertRowid), at);
       staleness.allowlistChanged(environment.id, entry.fingerprint);
       return id;
     },

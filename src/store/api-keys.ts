@@ -39,6 +39,9 @@ export type ApiKeyRow = {
 /** Payload of the jobs of kind `lapse_key`: a rotated key, and what the audit log will hold of its end. */
 export type LapsePayload = { key_id: string; entry: AuditEntry };
 
+/** A key to be stored. `expiresAt` in epoch seconds, 0 for never; `creatingUserId` is the public id of the user who makes it, left out for others. */
+export type NewKey = { digest: Buffer; description: string; expiresAt: number; creatingUserId?: string | null };
+
 export type KeyOwner = { userId: number } | { serviceAccountId: number };
 
 const COLUMNS = "id, public_id, description, created_at, expires_at, last_used_at, grace_period_expires_at, revoked_at, replaced_by";
@@ -58,7 +61,7 @@ export function apiKeyStore(db: Db, { now, newId }: Sources, jobs: ReturnType<ty
     `SELECT ${COLUMNS}, user_id, service_account_id FROM api_keys WHERE digest = ?`,
   );
   const insert = db.prepare(
-    `INSERT INTO api_keys (public_id, digest, user_id, service_account_id, description, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO api_keys (public_id, digest, user_id, service_account_id, description, created_at, expires_at, creating_user_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const ofUser = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE user_id = ? ORDER BY id`);
   const ofAccount = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? ORDER BY id`);
@@ -85,12 +88,12 @@ export function apiKeyStore(db: Db, { now, newId }: Sources, jobs: ReturnType<ty
   /** With the uses that are not written yet. */
   const withLatestUse = <T extends ApiKeyRow>(row: T): T => ({ ...row, last_used_at: Math.max(row.last_used_at, used.get(row.public_id) ?? 0) });
 
-  /** Stores a new key. `expiresAt` in epoch seconds, 0 for never. The key must not be known yet. @returns its public id. */
-  function create(owner: KeyOwner, fields: { digest: Buffer; description: string; expiresAt: number }): string {
+  /** Stores a new key, which must not be known yet. @returns its public id. */
+  function create(owner: KeyOwner, fields: NewKey): string {
     const publicId = newId();
     const user = "userId" in owner ? owner.userId : null;
     const account = "serviceAccountId" in owner ? owner.serviceAccountId : null;
-    insert.run(publicId, fields.digest, user, account, fields.description, now(), fields.expiresAt);
+    insert.run(publicId, fields.digest, user, account, fields.description, now(), fields.expiresAt, fields.creatingUserId ?? null);
     return publicId;
   }
 
@@ -138,11 +141,11 @@ export function apiKeyStore(db: Db, { now, newId }: Sources, jobs: ReturnType<ty
     rotate(
       serviceAccountId: number,
       old: ApiKeyRow,
-      fields: { digest: Buffer; expiresAt: number; graceEnds: number; lapsed: AuditEntry },
+      fields: Omit<NewKey, "description"> & { graceEnds: number; lapsed: AuditEntry },
     ): { id: string; graceEnds: number } {
       const ends = [fields.graceEnds, old.grace_period_expires_at ?? Infinity, old.expires_at === 0 ? Infinity : old.expires_at];
       const graceEnds = Math.min(...ends);
-      const id = create({ serviceAccountId }, { digest: fields.digest, description: old.description, expiresAt: fields.expiresAt });
+      const id = create({ serviceAccountId }, { ...fields, description: old.description });
       rotate.run(graceEnds, id, old.public_id);
       jobs.add("lapse_key", { key_id: old.public_id, entry: fields.lapsed } satisfies LapsePayload, graceEnds);
       return { id, graceEnds };

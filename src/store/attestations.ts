@@ -7,6 +7,7 @@ import type { AttestationFact } from "../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-series.ts";
 import type { Db, Sources } from "./database.ts";
+import type { triggerStore } from "./triggers.ts";
 
 export type AttestationRow = {
   id: number;
@@ -114,7 +115,7 @@ function factOf(row: CurrentRow): AttestationFact {
   };
 }
 
-export function attestationStore(db: Db, { newId }: Sources) {
+export function attestationStore(db: Db, { newId }: Sources, triggers: ReturnType<typeof triggerStore>) {
   const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
@@ -159,11 +160,12 @@ export function attestationStore(db: Db, { newId }: Sources) {
       return row;
     },
     findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null => byPublicId.get(publicId, organizationId) ?? null,
-    /** Appends a record. @returns its key and public id. */
+    /** Appends a record, of which actions are told. @returns its key and public id. */
     create(record: NewAttestation): { id: number; publicId: string } {
       const publicId = newId();
       const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
       addToSeries(id, record);
+      triggers.attested(record.flow_id, id, record.created_at);
       return { id, publicId };
     },
     /** Makes a record one of the trail itself. */

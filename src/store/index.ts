@@ -1,4 +1,5 @@
 /** All stores over one connection. Each prepares its statements once. */
+import { actionStore } from "./actions.ts";
 import { allowlistStore } from "./allowlists.ts";
 import { apiKeyStore } from "./api-keys.ts";
 import { artifactStore } from "./artifacts.ts";
@@ -27,6 +28,9 @@ import { inboundWebhookStore } from "./inbound-webhooks.ts";
 import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { membershipAuditLogStore } from "./membership-audit-log.ts";
+import { keyWarningStore } from "./key-warnings.ts";
+import { noticeStore } from "./notices.ts";
+import { notificationTargetStore } from "./notification-targets.ts";
 import { organizationStore } from "./organizations.ts";
 import { policyStore } from "./policies.ts";
 import { presenceStore } from "./presence.ts";
@@ -41,22 +45,26 @@ import { stalenessStore } from "./staleness.ts";
 import { subjectStore } from "./subjects.ts";
 import { templateStore } from "./templates.ts";
 import { trailStore } from "./trails.ts";
+import { triggerStore } from "./triggers.ts";
 import { userStore } from "./users.ts";
 
 export type Store = ReturnType<typeof openStore>;
 
 export function openStore(db: Db, sources: Sources) {
+  const jobs = jobStore(db, sources);
+  const triggers = triggerStore(db, jobs);
   const templates = templateStore(db, sources);
   const staleness = stalenessStore(db);
   const flows = flowStore(db, sources, staleness);
   const builds = buildStore(db);
   const artifacts = artifactStore(db, sources, builds);
-  const attestations = attestationStore(db, sources);
+  const attestations = attestationStore(db, sources, triggers);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
-  const allowlists = allowlistStore(db, sources, staleness);
-  const jobs = jobStore(db, sources);
+  const allowlists = allowlistStore(db, sources, { staleness, triggers });
   const snapshots = snapshotStore(db);
+  const facts = factStore(db, { attestations, flows });
+  const notificationTargets = notificationTargetStore(db);
   return {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -69,7 +77,7 @@ export function openStore(db: Db, sources: Sources) {
     search: searchStore(db),
     templates,
     flows,
-    trails: trailStore(db, sources),
+    trails: trailStore(db, sources, triggers),
     artifacts,
     attestations,
     attestationLists: attestationListStore(db),
@@ -93,8 +101,13 @@ export function openStore(db: Db, sources: Sources) {
     allowlists,
     deliveries: deliveryStore(db, sources, jobs),
     deliveryLog: deliveryLogStore(db),
+    actions: actionStore(db, sources, notificationTargets),
+    notificationTargets,
+    notices: noticeStore(db, facts),
+    keyWarnings: keyWarningStore(db, sources),
+    triggers,
     deployments: deploymentStore(db),
-    recording: recordingStore(db, sources, { environments, policies, allowlists, facts: factStore(db, { attestations, flows }), logical: logicalSnapshotStore(db) }),
+    recording: recordingStore(db, sources, { environments, policies, allowlists, facts, triggers, logical: logicalSnapshotStore(db, triggers) }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
     reevaluation: reevaluationStore(db, { jobs, staleness }),

@@ -51,6 +51,10 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
   let added = false;
 
   return {
+    /** The largest id that was ever given or seen here. */
+    newest: (): number => newest,
+    /** Ids up to that one are taken, by jobs that are done perhaps: for a second connection, which cannot know of those. */
+    reserve: (id: number): void => void (newest = Math.max(newest, id)),
     /**
      * Adds a job. `payload` is anything that JSON can hold; it is stored as it is, so no secrets.
      * @param dueAt epoch seconds; left out: at once.
@@ -94,6 +98,7 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
       const until = at + seconds;
       return ready.all(kind, at, at, limit).map((row) => {
         begin.run(until, row.id);
+        newest = Math.max(newest, row.id);
         return { ...row, leased_until: until, attempts: row.attempts + 1 };
       });
     },

@@ -8,6 +8,7 @@ import { booleanOf, integerOf } from "./database.ts";
 import type { Db } from "./database.ts";
 import type { Actor } from "./recording.ts";
 import { OPEN } from "./snapshots.ts";
+import type { triggerStore } from "./triggers.ts";
 
 type GroupRow = { id: number; snapshot_count: number; last_changed_at: number | null };
 type MemberRow = {
@@ -22,7 +23,7 @@ type MemberRow = {
 };
 type ShownRow = { member_id: number; member_index: number; position: number };
 
-export function logicalSnapshotStore(db: Db) {
+export function logicalSnapshotStore(db: Db, triggers: ReturnType<typeof triggerStore>) {
   const groupsOf = db.prepare<[number], GroupRow>(
     `SELECT e.id, e.snapshot_count, e.last_changed_at FROM environment_members m JOIN environments e ON e.id = m.logical_id
      WHERE m.member_id = ? AND e.archived_at IS NULL ORDER BY e.id`,
@@ -66,6 +67,7 @@ export function logicalSnapshotStore(db: Db) {
       causeId, causeIndex,
     );
     advance.run(index, time, compliant, group.id);
+    triggers.snapshotMade(group.id, index, time);
   }
 
   return {

@@ -21,6 +21,7 @@ import type { factStore } from "./facts.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
 import type { policyStore } from "./policies.ts";
 import { OPEN } from "./snapshots.ts";
+import type { triggerStore } from "./triggers.ts";
 
 /** Who reported, or changed the policies or the allowlist. */
 export type Actor = { publicId: string; shownName: string };
@@ -66,9 +67,10 @@ export type RecordingParts = {
   allowlists: ReturnType<typeof allowlistStore>;
   facts: ReturnType<typeof factStore>;
   logical: ReturnType<typeof logicalSnapshotStore>;
+  triggers: ReturnType<typeof triggerStore>;
 };
 
-export function recordingStore(db: Db, { now }: Sources, { environments, policies, allowlists, facts, logical }: RecordingParts) {
+export function recordingStore(db: Db, { now }: Sources, { environments, policies, allowlists, facts, logical, triggers }: RecordingParts) {
   const openRows = db.prepare<[number], OpenRow>(
     `SELECT id, fingerprint, name, now, compliant, evaluation_id, started_index, instances_json
      FROM snapshot_artifacts WHERE environment_id = ? AND last_index = ${OPEN}`,
@@ -226,6 +228,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
     );
     advance.run(index, at, state, digest, environment.id);
     clearStale.run(environment.id);
+    triggers.snapshotMade(environment.id, index, at);
     logical.memberChanged(environment.id, actor, at);
     return index;
   }

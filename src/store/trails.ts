@@ -4,6 +4,7 @@ import type { State } from "../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { afterPrefix } from "./artifacts.ts";
 import type { Db, Sources } from "./database.ts";
+import type { triggerStore } from "./triggers.ts";
 
 export type TrailRow = {
   id: number;
@@ -47,7 +48,7 @@ export type TrailFilter = {
   fingerprint: string | null;
 };
 
-export function trailStore(db: Db, { now, newId }: Sources) {
+export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType<typeof triggerStore>) {
   const byName = db.prepare<[number, string], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`);
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const complianceOf = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
@@ -128,14 +129,16 @@ export function trailStore(db: Db, { now, newId }: Sources) {
       if (text === undefined) throw new Error(`trail ${id} is gone`);
       return JSON.parse(text) as TrailStatus;
     },
-    /** Creates a trail without a verdict; evaluation.ts must follow in the same write. @returns the new row. */
+    /** Creates a trail without a verdict, of which actions are told; evaluation.ts must follow in the same write. @returns the new row. */
     create(at: { organizationId: number; flowId: number; name: string; createdBy: string }, fields: TrailFields): TrailRow {
       const time = now();
-      const id = insert.run(
+      const { lastInsertRowid } = insert.run(
         newId(), at.organizationId, at.flowId, at.name, fields.description, fields.git_commit_info_json, fields.origin_url,
         fields.external_urls_json, fields.user_data_json, fields.template_id, fields.template_inherited, at.createdBy, time, time,
-      ).lastInsertRowid;
-      return byId.get(Number(id)) as TrailRow;
+      );
+      const row = byId.get(Number(lastInsertRowid)) as TrailRow;
+      triggers.trailBegun(at.flowId, row.id, time, at.createdBy);
+      return row;
     },
     /** Replaces what reports set; evaluation.ts must follow in the same write, and sets the time of the change. */
     update(id: number, fields: TrailFields): void {

@@ -31,8 +31,8 @@ export type RecordingOrder =
   | { type: "plan"; sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null }
   /** Copies what is in the write-ahead log into the database file, as far as nobody reads it. */
   | { type: "checkpoint" }
-  /** `now`: epoch seconds; `entry` goes into the audit log when a snapshot is made. */
-  | { type: "apply"; sequence: number; now: number; actor: Actor; entry: AuditEntry | null };
+  /** `now`: epoch seconds; `newestJob`: ids of jobs up to that one are taken; `entry` goes into the audit log when a snapshot is made. */
+  | { type: "apply"; sequence: number; now: number; newestJob: number; actor: Actor; entry: AuditEntry | null };
 
 /** `planned`: whether there is anything to apply, which there is not in an archived environment. `index`: the snapshot that was made. */
 export type RecordingResult = { planned: boolean; index: number | null };
@@ -101,11 +101,12 @@ function planOf(environmentId: number, cause: Cause, artifacts: readonly Reporte
   return environment.archived_at === null ? store.recording.plan(store.recording.survey(environment, cause, artifacts)) : null;
 }
 
-function apply({ sequence, now, actor, entry }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
+function apply({ sequence, now, newestJob, actor, entry }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
   const task = kept;
   kept = null;
   if (task?.sequence !== sequence) throw gone("the plan of this task");
   clock.now = now;
+  store.jobs.reserve(newestJob);
   return inTransaction("BEGIN IMMEDIATE", () => {
     const holds = store.recording.isCurrent(task.plan.survey);
     const current = holds ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);

@@ -40,7 +40,7 @@ function given(answer: Answer, { db = openMemory(), time = clock() }: { db?: Db;
     if (store.jobs.wereAdded()) runner.wake();
   });
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });
-  const handlers = jobHandlers({ reevaluate: async () => undefined, lapseKey: async () => undefined, deliver });
+  const handlers = jobHandlers({ reevaluate: async () => undefined, lapseKey: async () => undefined, notify: async () => () => null, deliver });
   const runner = createRunner({ store, writer, logger, handlers, parallel: PARALLEL, now: () => time.at, timer: time.timer });
   const message = (n: string): Message => ({ type: "WEBHOOK", webhook: "https://ann:pw@hooks.example/secret/path", body: { n } });
   const add = (n: string, queue = "q", targetId: number | null = null) =>

@@ -112,11 +112,41 @@ test("what becomes known of an artifact while the thread is about to start it is
       );
       store.evaluation.evaluate(trail.id, 1);
     });
-    const applied = await writer.lend(() => pool.run({ type: "apply", sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }));
+    const applied = await writer.lend(() => pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }));
     assert.equal(applied, { planned: true, index: 1 });
     assert.is(await report(many), 2);
     assert.equal(db.prepare("SELECT name, annotation FROM snapshot_artifacts WHERE first_index = 2").raw().all(), [["app-000007", "updated-provenance"]]);
     assert.is(await report(many), null);
+  });
+});
+
+test("the thread raises what actions listen to in the transaction of the snapshot, and says so; its jobs take no id that was given", async () => {
+  await world(async ({ db, store, writer, pool, organizationId, environmentId, entry, report }) => {
+    const raised = () => (db.prepare("SELECT id, payload_json FROM jobs WHERE kind = 'notify' ORDER BY id").all() as { id: number; payload_json: string }[]).map(({ id, payload_json }) => ({ id, ...JSON.parse(payload_json) }));
+    await report(artifacts(MANY));
+    assert.equal(raised(), []);
+    const fields = { name: "a", triggers: ["ON_EXITED_ARTIFACT"], places: [environmentId], targets: [], newSecret: () => "s" };
+    await writer.run(() => store.actions.create(organizationId, "env", fields, { user: "ada", fromChat: false }));
+    // Given, done and gone: the thread cannot see it in the table.
+    const done = await writer.run(() => store.jobs.add("other", {}));
+    await writer.run(() => store.jobs.done(done));
+
+    let woken = 0;
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool, jobsAdded: () => void (woken += 1) });
+    assert.equal(await recorder.report({ environmentId, artifacts: artifacts(MANY, 1), actor: ADA, entry }), { planned: true, index: 2 });
+    const payload = { type: "snapshot", environment_id: environmentId, index: 2, at: 5000, organization_id: organizationId, actions: [1], after: null };
+    assert.equal(raised(), [{ id: done + 1, ...payload }]);
+    assert.is(woken, 1);
+
+    // What the thread added and somebody here did is not given again either.
+    const [leased] = await writer.run(() => store.jobs.lease("notify", 5000, 60, 1));
+    await writer.run(() => store.jobs.done(leased?.id ?? 0));
+    assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
+
+    // An entry that cannot be written undoes the snapshot, and with it what it raised.
+    const failing = recorder.report({ environmentId, artifacts: artifacts(MANY, 2), actor: ADA, entry: { ...entry, organizationId: 99 } });
+    await failing.then(() => assert.unreachable(), (error: unknown) => assert.instance(error, TaskError));
+    assert.equal([raised(), store.environments.get(environmentId).snapshot_count, woken], [[], 2, 1]);
   });
 });
 

@@ -199,6 +199,13 @@ test("jobs that end within a moment of each other end in one commit, and a stop 
   assert.is(count(all), 0);
 });
 
+test("a job of a kind of which one runs at a time waits for no others", async () => {
+  const all = given({ k: async () => () => null }, { gather: 0.05 });
+  await all.add("k", "a");
+  await all.runner.drained();
+  assert.equal([count(all), all.time.at], [0, T]);
+});
+
 test("a kind that nobody handles is left alone and told once", async () => {
   const done: unknown[] = [];
   const all = given({ k: async (payload) => void done.push(payload) });

@@ -140,8 +140,8 @@ CREATE TABLE notification_targets (
 CREATE INDEX notification_targets_by_action ON notification_targets (action_id) WHERE action_id IS NOT NULL;
 CREATE INDEX notification_targets_by_type ON notification_targets (organization_id, notification_type) WHERE notification_type IS NOT NULL;
 
--- Messages to somebody outside (outbox): inserted with the change that they tell of, sent in the order of their ids within a
--- queue (one per action and target). message_json is what is sent, in the form that its target wants. The dead are not sent
+-- Messages to somebody outside (outbox), made by the job that the change which they tell of asked for, sent in the order of their
+-- ids within a queue (one per target). message_json is what is sent, in the form that its target wants. The dead are not sent
 -- any more, unless the operator says so.
 CREATE TABLE deliveries (
   id              INTEGER PRIMARY KEY,
@@ -279,6 +279,7 @@ SELECT a.id, a.organization_id, a.repo_id, a.created_at
 FROM (SELECT min(id) AS id FROM artifacts GROUP BY organization_id, fingerprint) AS first JOIN artifacts AS a ON a.id = first.id;
 CREATE INDEX builds_by_organization ON builds (organization_id, created_at);
 CREATE INDEX builds_by_repo ON builds (repo_id, created_at) WHERE repo_id IS NOT NULL;
+
 -- Records of one flow, name, kind and verdict. Derived from the records in the write that appends each: a search finds the few
 -- series that fit, and in them the records, without looking at all the others.
 CREATE TABLE attestation_series (
@@ -315,3 +316,16 @@ DROP INDEX attestations_by_organization;
 DROP INDEX attestations_by_flow;
 CREATE INDEX attestations_by_organization ON attestations (organization_id, created_at, id);
 CREATE INDEX attestations_by_flow ON attestations (flow_id, created_at, id);
+
+-- Public id of the user who made it, NULL for the operator.
+ALTER TABLE api_keys ADD COLUMN creating_user_id TEXT;
+CREATE INDEX api_keys_by_end ON api_keys (expires_at) WHERE revoked_at IS NULL AND grace_period_expires_at IS NULL AND expires_at > 0;
+
+-- The warnings that a key is about to end: so many days before that end.
+CREATE TABLE api_key_warnings (
+  key_id     INTEGER NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+  expires_at REAL NOT NULL,
+  days       INTEGER NOT NULL,
+  warned_at  REAL NOT NULL,
+  PRIMARY KEY (key_id, expires_at, days)
+) STRICT, WITHOUT ROWID;
