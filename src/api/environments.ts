@@ -4,18 +4,19 @@
  */
 import { Type } from "typebox";
 import { logicalState } from "../domain/compliance/environment.ts";
-import { excerpt } from "../domain/excerpt.ts";
 import { ENVIRONMENT_NAME } from "../domain/names.ts";
-import { AppError, badRequest, invalid } from "../errors.ts";
+import { badRequest, invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
 import { booleanOf } from "../store/database.ts";
 import type { EnvironmentView } from "../store/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments.ts";
 import type { EnvironmentRow, EnvironmentType } from "../store/environments.ts";
+import { archivedWith } from "./actions.ts";
 import { isSpaceFilter } from "./flows.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
+import { keysNamed } from "./names.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { Counts, counts, pages } from "./paging.ts";
 import { policyKeys } from "./policies.ts";
@@ -105,32 +106,18 @@ function presentEnvironment(row: EnvironmentView, org: string) {
   };
 }
 
-/** Of wrong members no more are told: an answer is a page. */
-const MOST_PROBLEMS = 20;
-
 /**
  * Keys of active physical environments, in the order given; two names of one environment are one member.
  * @throws AppError invalid on `included_environments` with all names that cannot be members.
  */
-function memberKeys({ store, organization }: Context, names: readonly string[]): number[] {
-  const keys = new Set<number>();
-  const problems: string[] = [];
-  for (const name of new Set(names)) {
-    if (problems.length === MOST_PROBLEMS) break;
-    try {
-      const { id, type } = store.environments.requireWritable(organization, name);
-      if (type === "logical") problems.push(onlyPhysical(name));
-      else keys.add(id);
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      problems.push(excerpt(`${error.message} [input: ${name}]`, TEXT_LENGTH));
-    }
-  }
-  if (problems.length > 0) throw invalid({ included_environments: problems.join("; ") });
-  return [...keys];
-}
+const memberKeys = ({ store, organization }: Context, names: readonly string[]): number[] =>
+  keysNamed("included_environments", names, (name) => {
+    const { id, type } = store.environments.requireWritable(organization, name);
+    if (type === "logical") throw badRequest(onlyPhysical(name));
+    return id;
+  });
 
-const onlyPhysical = (name: string): string => `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`;
+const onlyPhysical = (name: string): string => `Environment '${name}' is logical: only physical environments can be included`;
 
 type Lists = { included_environments?: readonly string[] | null; policies?: readonly string[] | null };
 /** null: to be left as they are. */
@@ -297,7 +284,7 @@ export const archiveEnv = operation({
   tag: "Environments",
   summary: "Archive an environment",
   description:
-    "The environment leaves the lists and the logical environments that include it, and goes on, read-only, as `<name>-archived-at-<epoch seconds>`; its snapshots stay. Its name is free for another environment.",
+    "The environment leaves the lists and the logical environments that include it, and goes on, read-only, as `<name>-archived-at-<epoch seconds>`; its snapshots stay. Its name is free for another environment. Actions go on without it; those that it was the only environment of are deleted.",
   permission: "environment:write",
   audit: "environment.archived",
   params: EnvironmentPath,
@@ -310,7 +297,8 @@ export const archiveEnv = operation({
   example: { params: { org: "acme", env_name: "production" } },
   handle({ store, organization, note }, { params }) {
     const environment = store.environments.requireWritable(organization, params.env_name);
-    note({ environment: environment.name, archived_as: store.environments.archive(environment) });
+    const actions = store.actions.placeArchived("env", environment.id);
+    note({ environment: environment.name, archived_as: store.environments.archive(environment), ...archivedWith(actions) });
     return { status: 200, body: "OK" };
   },
 });
@@ -371,7 +359,7 @@ export const joinPhysicalToLogical = operation({
     const { store, organization, note } = context;
     const logical = requireLogical(context, params.env_name);
     const member = store.environments.requireWritable(organization, body.physical_env_name);
-    if (member.type === "logical") throw invalid({ physical_env_name: onlyPhysical(body.physical_env_name) });
+    if (member.type === "logical") throw invalid({ physical_env_name: `${onlyPhysical(body.physical_env_name)} [input: ${body.physical_env_name}]` });
     const added = store.environments.addMember(logical.id, member.id);
     note({ environment: logical.name, member: member.name, added });
     return { status: 200, body: "OK" };

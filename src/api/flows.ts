@@ -12,6 +12,7 @@ import { NO_BODY, json } from "../http/operation.ts";
 import type { UploadedFile } from "../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../store/flows.ts";
+import { archivedWith } from "./actions.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
@@ -317,7 +318,7 @@ export const archiveFlow = operation({
   tag: "Flows",
   summary: "Archive a flow",
   description:
-    "The flow leaves the lists and goes on, read-only, as `<name>-archived-at-<epoch seconds>`; its evidence stays. Its name is free for another flow.",
+    "The flow leaves the lists and goes on, read-only, as `<name>-archived-at-<epoch seconds>`; its evidence stays. Its name is free for another flow. Actions go on without it; those that it was the only flow of are deleted.",
   permission: "flow:write",
   audit: "flow.archived",
   params: FlowPath,
@@ -330,7 +331,8 @@ export const archiveFlow = operation({
   example: { params: { org: "acme", flow_name: "payments" } },
   handle({ store, organization, note }, { params }) {
     const flow = store.flows.requireWritable(organization, params.flow_name);
-    note({ flow: flow.name, archived_as: store.flows.archive(flow) });
+    const actions = store.actions.placeArchived("flow", flow.id);
+    note({ flow: flow.name, archived_as: store.flows.archive(flow), ...archivedWith(actions) });
     return { status: 200, body: "OK" };
   },
 });

@@ -1,5 +1,6 @@
 /** All operations of the API: everything that the files of this folder export as an operation. */
 import type { AssayOperation } from "./kit.ts";
+import * as actions from "./actions.ts";
 import * as allowlists from "./allowlists.ts";
 import * as apiKeys from "./api-keys.ts";
 import * as artifacts from "./artifacts.ts";
@@ -25,11 +26,13 @@ import * as deployments from "./deployments.ts";
 import * as envDiff from "./env-diff.ts";
 import * as environmentAuditlog from "./environment-auditlog.ts";
 import * as environmentEvents from "./environment-events.ts";
+import * as environmentNotifications from "./environment-notifications.ts";
 import * as environmentPolicies from "./environment-policies.ts";
 import * as environments from "./environments.ts";
 import * as flows from "./flows.ts";
 import * as membershipAuditLog from "./membership-audit-log.ts";
 import * as meta from "./meta.ts";
+import * as notificationConfig from "./notification-config.ts";
 import * as organizations from "./organizations.ts";
 import * as policies from "./policies.ts";
 import * as removed from "./removed.ts";
@@ -49,11 +52,12 @@ const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 const resources: readonly object[] = [
-  allowlists, apiKeys, artifacts, asserts, customAttestations, genericAttestations, jiraAttestations, junitAttestations, overrides,
-  pullRequestAttestations, attestationReads, snykAttestations, sonarAttestations, systemAttestations, auditPackages, builds, controlCoverage,
-  controlDecisions, controlVersions, controls, customAttestationTypes, deployments, envDiff, environmentAuditlog, environmentEvents,
-  environmentPolicies, environments, flows, membershipAuditLog, meta, organizations, policies, removed, repoReleases, reports, repos,
-  schemas, search, serviceAccounts, snapshots, tags, trails, users, webhooks,
+  actions, allowlists, apiKeys, artifacts, asserts, customAttestations, genericAttestations, jiraAttestations, junitAttestations,
+  overrides, pullRequestAttestations, attestationReads, snykAttestations, sonarAttestations, systemAttestations, auditPackages, builds,
+  controlCoverage, controlDecisions, controlVersions, controls, customAttestationTypes, deployments, envDiff, environmentAuditlog,
+  environmentEvents, environmentNotifications, environmentPolicies, environments, flows, membershipAuditLog, meta, notificationConfig,
+  organizations, policies, removed, repoReleases, reports, repos, schemas, search, serviceAccounts, snapshots, tags, trails, users,
+  webhooks,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

@@ -351,6 +351,7 @@ const SPARE: Record<string, Record<string, string>> = {
   archive_flow: { flow_name: "spare" }, rename_flow: { flow_name: "spare" }, archive_env: { env_name: "spare" }, rename_environment: { env_name: "spare" },
   update_experimental_features: { org: "spare" }, archive_custom_attestation_type: { custom_attestation_type_name: "spare" },
   delete_service_account: { name: "spare" }, delete_service_account_api_key: { key_id: "spare-1" }, rotate_service_account_api_key: { key_id: "spare-2" },
+  delete_action: { action_number: "2" }, delete_environment_notification: { notification_number: "3" },
 };
 const paramsOf = (operation: AssayOperation): Record<string, string> => ({ ...operation.example.params, ...SPARE[operation.id] });
 
@@ -381,7 +382,7 @@ function whole(operation: AssayOperation): Attempt {
 }
 
 const named = (id: string): AssayOperation => operations.find((operation) => operation.id === id) as AssayOperation;
-const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control", "create_service_account", "post_custom_attestation_type"];
+const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control", "create_service_account", "post_custom_attestation_type", "create_or_update_env_action"];
 
 async function makeWorld(): Promise<void> {
   for (const [id, name] of [["create_flow_with_template", "backend"], ["create_flow_with_template", "spare"], ["post_custom_attestation_type", "spare"]] as const) {
@@ -401,6 +402,8 @@ async function makeWorld(): Promise<void> {
     const made = await check(whole(named("create_service_account_api_key")));
     server.db.prepare("UPDATE OR IGNORE api_keys SET public_id = ? WHERE public_id = ?").run(id, JSON.parse(made.text).id);
   }
+  const action = named("create_or_update_env_action");
+  for (const name of ["spare", "spare/2"]) await check(attempt(action, { body: Buffer.from(JSON.stringify({ ...(action.example.body as object), name })) }));
 }
 
 test("the examples of all operations work, in the order of a release", async () => {
