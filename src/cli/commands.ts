@@ -1,4 +1,5 @@
 /** The commands of the program, in the order of its help. */
+import { actionSecret } from "./action.ts";
 import { apply } from "./apply.ts";
 import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./deliveries.ts";
 import { dev } from "./dev.ts";
@@ -16,5 +17,5 @@ import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./web
 export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userDisable, memberAdd, memberSetRole, memberRemove, memberList,
   keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable,
-  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, explain, openapi, version,
+  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, openapi, version,
 ];

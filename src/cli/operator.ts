@@ -120,6 +120,11 @@ export function operatorOf(store: Store, operation: string) {
       store.apiKeys.revoke(key.public_id);
       note(organizationOf(owner), "api_key.revoked", key.public_id, { owner: owner.name, description: key.description });
     },
+    /** Gives a WEBHOOK another secret. @param of the number of its action, or a type of notifications. */
+    setTargetSecret(organizationId: number, of: string, targetId: number, secret: string): void {
+      store.notificationTargets.setSecret(targetId, secret);
+      note(organizationId, "action.secret_rotated", of, { target: targetId });
+    },
   };
 }
 
