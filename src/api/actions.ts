@@ -14,7 +14,7 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { keysNamed } from "./names.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
-import { presentEach } from "./paging.ts";
+import { UNREADABLE, presentEach } from "./paging.ts";
 import { LIST_LENGTH, NAME_LENGTH, Name } from "./shapes.ts";
 import { ActionTargets, TargetResponses, outcomeOf, presentTarget, readTargets } from "./targets.ts";
 
@@ -89,7 +89,7 @@ export function presentProperties({ store, role }: Context, row: ActionRow) {
 
 /** In place of a damaged record. */
 export const placeholderProperties = (row: ActionRow) => ({
-  ...frame(row), triggers: [], targets: [], is_failing: false, last_success_timestamp: null, last_failure_timestamp: null,
+  ...frame(row), triggers: [UNREADABLE], targets: [], is_failing: false, last_success_timestamp: null, last_failure_timestamp: null,
 });
 
 const frame = ({ name, kind, number, created_by, from_chat, created_at, last_modified_at }: ActionRow) => ({

@@ -185,7 +185,7 @@ function caller(store: Store, now: () => number) {
     throw new Error("nothing that is reported here needs this");
   };
   const contexts = contextFactory({
-    store, now, urls: urlsFor("https://assay.example.com"), openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"], packages: {} as Context["packages"],
+    store, now, urls: urlsFor("https://assay.example.com"), openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"], packages: {} as Context["packages"], targetProblem: never,
     recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));

@@ -81,7 +81,8 @@ const CASES: Readonly<Record<string, Case>> = {
   create_or_update_flow_action: { body: { name: "same", flows: ["backend"] }, count: "SELECT count(*) FROM actions WHERE name = 'same'" },
   put_environment_notifications: { body: { name: "same", environments: ["production"] }, count: "SELECT count(*) FROM actions WHERE name = 'same'" },
   put_notification_config: {
-    params: { notification_type: "api_key_expiry" }, count: "SELECT count(DISTINCT notification_type) FROM notification_targets WHERE notification_type IS NOT NULL",
+    params: { notification_type: "api_key_expiry" }, body: { targets: [{ type: "EMAIL", emails: ["same@example.com"] }] },
+    count: "SELECT count(*) FROM notification_targets WHERE target_json LIKE '%same@example.com%'",
   },
 };
 

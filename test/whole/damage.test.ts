@@ -21,6 +21,7 @@ const ARTIFACT = [
   "artifacts.user_data_json", ...RECORD,
 ];
 const TYPE = ["custom_type_versions.rules_json", "custom_type_versions.schema_json", "custom_type_versions.summary_json"];
+const ACTION = ["actions.triggers_json", "notification_targets.target_json"];
 const TRAIL = [
   "artifacts.git_commit_info_json", "artifacts.repo_info_json", "evaluations.facts_json", "trail_events.event_json", "trails.compliance_json",
   "trails.external_urls_json", "trails.git_commit_info_json", "trails.user_data_json",
@@ -43,6 +44,8 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   get_repo_live_artifacts: [],
   get_search: ["artifacts.attestations_json"],
   get_trail_attestation: RECORD,
+  get_environment_notifications: ACTION,
+  list_actions: ACTION,
   list_allowlist: [],
   list_artifacts: ARTIFACT,
   list_artifacts_deprecated: ARTIFACT,
@@ -82,7 +85,7 @@ const UNMARKED: Readonly<Record<string, string>> = {
 const SINGLE: readonly string[] = [
   "assert_artifact", "download_trail_audit_package", "download_trail_audit_pdf", "environment_policy_schema_v1", "flow_template_schema_v1",
   "get_artifact_by_fingerprint", "get_attestation_evidence", "get_audit_package", "get_control", "get_control_decision", "get_control_version",
-  "get_custom_attestation_type", "get_deployment", "get_deployment_frequency", "get_environment", "get_flow", "get_latest_artifact_commit",
+  "get_action", "get_custom_attestation_type", "get_deployment", "get_deployment_frequency", "get_environment", "get_environment_notification", "get_notification_config", "get_flow", "get_latest_artifact_commit",
   "get_openapi", "get_organization", "get_policy", "get_repo", "get_service_account", "get_service_account_api_key", "get_snapshot", "get_trail",
   "get_user_default_org",
 ];

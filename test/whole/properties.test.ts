@@ -65,6 +65,8 @@ async function exercise(operation: AssayOperation): Promise<void> {
 
   const ask = async (draft: Draft): Promise<Received> => {
     const written = write(draft, world);
+    // What an earlier request left to do is not this one's doing.
+    await server.settled();
     const [before, touched] = [rows(), changes.get()];
     const answer = await client.send(written);
     judged(written, answer);

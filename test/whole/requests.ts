@@ -81,15 +81,16 @@ function resolve(value: unknown, world: World, subject: Readonly<Record<string, 
 
 /** The operation's own example, with what it refers to put in place of the names that are made up. */
 function exampleBody(value: unknown, world: World, shapes: Readonly<Record<string, Shape>> = {}): unknown {
-  if (Array.isArray(value)) return value.map((item) => exampleBody(item, world));
+  if (Array.isArray(value)) return value.map((item) => exampleBody(item, world, shapes));
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => {
-      const { enum: words, const: word } = shapes[name] ?? {};
+      const { enum: words, const: word, properties, items } = shapes[name] ?? {};
+      const within = properties ?? items?.properties;
       const pool = NEW_NAMES.has(name) || words !== undefined || word !== undefined ? null : poolOf(name, world);
-      if (pool === null) return [name, exampleBody(item, world)];
+      if (pool === null) return [name, exampleBody(item, world, within)];
       if (Array.isArray(item)) return [name, item.map((_one, index) => new Reference(pool, 4 * index + 1))];
-      return [name, typeof item === "string" ? new Reference(pool, 1) : exampleBody(item, world)];
+      return [name, typeof item === "string" ? new Reference(pool, 1) : exampleBody(item, world, within)];
     }),
   );
 }

@@ -137,8 +137,9 @@ export async function createWorld(): Promise<World> {
   const plain = server.given.org();
   server.db.prepare("UPDATE organizations SET controls_enabled = 0 WHERE name = ?").run(plain.org);
   await flowsAndEvidence(server, at);
-  await rest(server, at);
+  await rest(server, at, FURTHER);
   await environments(server, at);
+  await rest(server, at, LISTENING);
   await server.settled();
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
   const values = Object.fromEntries(
@@ -260,11 +261,18 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
   { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "cd" } },
 ];
 
-async function rest(server: TestServer, at: At): Promise<void> {
-  for (const { id, path = {}, body } of FURTHER) {
-    const operation = byId.get(id);
-    // Not built: nothing can need what it would make.
-    if (!operation || (path["resource_type"] === "control" && !byId.has("post_control"))) continue;
+/** Who is told of what, last: what happens while the world is made tells nobody. */
+const LISTENING: typeof FURTHER = [
+  { id: "create_or_update_env_action", body: { name: "alerts", environments: ["production", "everything"], triggers: ["ON_STARTED_ARTIFACT"] } },
+  { id: "create_or_update_env_action", body: { name: "spare-alerts", environments: ["env-server"] } },
+  { id: "create_or_update_flow_action", body: { name: "builds", flows: ["backend", "frontend"] } },
+  { id: "create_or_update_flow_action", body: { name: "trails", flows: ["renamed"], triggers: ["ON_STARTED_TRAIL"] } },
+  { id: "put_notification_config", path: { notification_type: "api_key_expiry" }, body: {} },
+];
+
+async function rest(server: TestServer, at: At, needed: typeof FURTHER): Promise<void> {
+  for (const { id, path = {}, body } of needed) {
+    const operation = byId.get(id) as AssayOperation;
     const target = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? at.org : (path[name] as string)));
     const json = { ...(operation.example.body as object), ...body };
     const shape = operation.body;
