@@ -27,12 +27,14 @@ const LONGEST_WAIT = 86_400;
 /** Seconds for which a receiver may ask to be left alone. */
 const LONGEST_RETRY_AFTER = 3600;
 
-/** Queues that are sent out of at a time. Each has a connection and some tens of kilobytes while it is sent out of. */
+/** Queues of webhooks that are sent out of at a time. Each has a connection and some tens of kilobytes while it is sent out of. */
 export const PARALLEL_QUEUES = 32;
+/** Queues of mail: servers limit the connections of a client, some to few. */
+export const PARALLEL_MAIL = 4;
 
 type Parts = { store: Pick<Store, "deliveries">; sender: Sender; now(): number; logger: Logger };
 
-/** What is done for a job of the kind `deliver`. */
+/** What is done for a job of the kinds `deliver` and `deliver_mail`. */
 export function createDeliverer({ store: { deliveries }, sender, now, logger }: Parts) {
   /** When the queue wants its job again: not before all others that wait now had their turn. To be called in a write. */
   const nextTurn = (queue: string): number | null => {

@@ -1,10 +1,10 @@
 /** What is done for each kind of job. A new kind is one line here. */
 import type { LapsePayload } from "../store/api-keys.ts";
-import { DELIVER } from "../store/deliveries.ts";
+import { DELIVER, DELIVER_MAIL } from "../store/deliveries.ts";
 import type { DeliverPayload } from "../store/deliveries.ts";
 import type { ReevaluatePayload } from "../store/reevaluation.ts";
 import type { NotifyPayload } from "../store/triggers.ts";
-import { PARALLEL_QUEUES } from "./deliveries.ts";
+import { PARALLEL_MAIL, PARALLEL_QUEUES } from "./deliveries.ts";
 import type { JobHandler, Settlement } from "./runner.ts";
 
 export type JobWork = {
@@ -23,8 +23,8 @@ export const jobHandlers = ({ reevaluate, lapseKey, notify, deliver }: JobWork):
   reevaluate: (payload) => reevaluate(payload as ReevaluatePayload),
   lapse_key: (payload) => lapseKey(payload as LapsePayload),
   notify: (payload) => notify(payload as NotifyPayload),
-  ...(deliver ? { [DELIVER]: (payload) => deliver(payload as DeliverPayload) } : {}),
+  ...(deliver ? { [DELIVER]: (payload) => deliver(payload as DeliverPayload), [DELIVER_MAIL]: (payload) => deliver(payload as DeliverPayload) } : {}),
 });
 
 /** How many jobs of a kind run at a time, where it is more than one. */
-export const PARALLEL: Readonly<Record<string, number>> = { [DELIVER]: PARALLEL_QUEUES };
+export const PARALLEL: Readonly<Record<string, number>> = { [DELIVER]: PARALLEL_QUEUES, [DELIVER_MAIL]: PARALLEL_MAIL };

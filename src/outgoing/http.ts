@@ -9,6 +9,7 @@ import type { Dispatcher } from "undici";
 import { addressProblem, isAllowed } from "../domain/outgoing/addresses.ts";
 import { isInternalName, readTarget } from "../domain/outgoing/targets.ts";
 import type { Target } from "../domain/outgoing/targets.ts";
+import { dial } from "./dial.ts";
 import { aborted, outcome, unreached } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
@@ -33,8 +34,7 @@ const MOST_REDIRECTS = 3;
 const MOST_BYTES = 65_536;
 /** Characters of an answer that are kept. */
 const KEPT_CHARACTERS = 200;
-/** Milliseconds for one of several addresses to accept a connection, before the next is tried. */
-const ADDRESS_MS = 2000;
+const MOST_HEADER_BYTES = 16_384;
 
 /** Not now (RFC 9110, 8470): asked to come again, or trouble of the receiver that passes. */
 const PASSING: ReadonlySet<number> = new Set([408, 421, 423, 425, 429]);
@@ -66,6 +66,7 @@ type Redirect = { address: string | null; status: number; location: string | nul
 async function request(parts: HttpParts, target: Target, { headers, body }: Post, signal: AbortSignal): Promise<Outcome | Redirect> {
   const { host, url } = target;
   let address: string | null = null;
+  let socket: Socket | null = null;
   let client: Dispatcher | null = null;
   try {
     signal.throwIfAborted();
@@ -73,42 +74,13 @@ async function request(parts: HttpParts, target: Target, { headers, body }: Post
     const problem = problemWith(target, addresses, parts.allow);
     if (problem !== null) return outcome("refused", `The addresses of ${host} are not allowed as a target`, { detail: problem });
 
-    // Only now, so that a server that sends nothing does not load it.
-    const { Client, buildConnector } = await import("undici");
-    const connector = buildConnector({
-      lookup: (_host, options, callback) => {
-        const found = addresses.map((one) => ({ address: one, family: isIPv6(one) ? 6 : 4 }));
-        const [first] = found;
-        if (options.all) callback(null, found);
-        else if (first) callback(null, first.address, first.family);
-      },
-      autoSelectFamily: true,
-      autoSelectFamilyAttemptTimeout: ADDRESS_MS,
-      allowH2: false,
-      maxCachedSessions: 0,
-      timeout: 0, // the signal bounds all of it
-      // Whatever the environment says: NODE_TLS_REJECT_UNAUTHORIZED is not how to trust a receiver.
-      rejectUnauthorized: true,
-      ...(parts.ca ? { ca: [...parts.ca] } : {}),
-    });
-    const origin = `${url.protocol}//${isIPv6(host) ? `[${host}]` : host}${url.port === "" ? "" : `:${url.port}`}`;
-    client = new Client(origin, {
-      connect: (options, callback) => {
-        connector(options, (error, socket) => {
-          if (error || !socket) return callback(error ?? new Error("no connection"), null);
-          address = (socket as Socket).remoteAddress ?? null;
-          // What was looked up was judged already; this is the address that is called in fact.
-          const wrong = addressProblem(address ?? "", parts.allow);
-          if (wrong === null) return callback(null, socket);
-          socket.destroy();
-          callback(new Error(`connected to ${address}, which is ${wrong}`), null);
-        });
-      },
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: 16_384,
-      pipelining: 1,
-    });
+    const isSecure = url.protocol === "https:";
+    socket = await dial({ host, port: Number(url.port || (isSecure ? 443 : 80)), addresses, tls: isSecure ? { ca: parts.ca } : null }, signal);
+    address = socket.remoteAddress ?? null;
+    // What was looked up was judged already; this is the address that is called in fact.
+    const wrong = addressProblem(address ?? "", parts.allow);
+    if (wrong !== null) return outcome("refused", `The addresses of ${host} are not allowed as a target`, { detail: `connected to ${address}, which is ${wrong}` });
+    client = await clientOver(socket, `${url.protocol}//${isIPv6(host) ? `[${host}]` : host}${url.port === "" ? "" : `:${url.port}`}`);
     const response = await client.request({ path: `${url.pathname}${url.search}`, method: "POST", headers, body, signal });
     const { statusCode: status } = response;
     const text = await beginningOf(response.body);
@@ -119,11 +91,30 @@ async function request(parts: HttpParts, target: Target, { headers, body }: Post
     if (status === 410) return outcome("hopeless", `${told}: it wants no more messages`, more);
     return outcome(status >= 500 || PASSING.has(status) || status < 200 ? "failed" : "refused", told, more);
   } catch (error) {
-    return signal.aborted ? aborted(signal.reason, HTTP_SECONDS, { address }) : unreached(error, { address });
+    return signal.aborted ? aborted(signal.reason, "receiver", HTTP_SECONDS, { address }) : unreached(error, "receiver", { address });
   } finally {
     // Nobody waits for the rest of an answer.
     void client?.destroy().catch(() => undefined);
+    socket?.destroy();
   }
+}
+
+/** HTTP over a connection, and over no other. Loaded only now, so that a server that sends nothing does not carry it. */
+async function clientOver(socket: Socket, origin: string): Promise<Dispatcher> {
+  const { Client } = await import("undici");
+  let isTaken = false;
+  return new Client(origin, {
+    connect: (_, callback) => {
+      const isGone = isTaken || socket.destroyed;
+      isTaken = true;
+      // In its own time: a client that is told while it asks does not go on.
+      queueMicrotask(() => (isGone ? callback(new Error("the connection was closed"), null) : callback(null, socket)));
+    },
+    // The signal bounds all of it.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxHeaderSize: MOST_HEADER_BYTES,
+  });
 }
 
 /**

@@ -2,13 +2,14 @@
  * E-mail to the server that the operator chose, one connection for each message. That server may be anywhere, also on this
  * machine: only the addresses of its recipients come from users.
  */
-import { connect, isIPv6 } from "node:net";
+import { isIP } from "node:net";
 import type { Socket } from "node:net";
 import { hostname } from "node:os";
 import type SMTPConnection from "nodemailer/lib/smtp-connection";
 import type { SentMessageInfo } from "nodemailer/lib/smtp-connection";
 import { isMailAddress } from "../domain/outgoing/mail.ts";
 import type { Mailbox, MailServer, MailTls } from "../domain/outgoing/mail.ts";
+import { dial } from "./dial.ts";
 import { aborted, errorText, isTlsError, outcome, unreached } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
@@ -45,9 +46,8 @@ export async function sendMail(parts: MailParts, mail: Mail, signal: AbortSignal
   let connection: SMTPConnection | null = null;
   try {
     signal.throwIfAborted();
-    const isAddress = /^[\d.]+$|:/.test(server.host);
-    const addresses = isAddress ? [server.host] : await parts.resolve(server.host, signal);
-    socket = await connected(addresses, server, signal);
+    const addresses = isIP(server.host) !== 0 ? [server.host] : await parts.resolve(server.host, signal);
+    socket = await dial({ host: server.host, port: server.port, addresses, tls: server.secure ? { ca: parts.ca } : null }, signal);
     address = socket.remoteAddress ?? null;
 
     // Only now, so that a server that sends no mail does not load it.
@@ -59,38 +59,12 @@ export async function sendMail(parts: MailParts, mail: Mail, signal: AbortSignal
     const status = statusOf(info.response);
     return refused.length === 0 ? outcome("accepted", null, { address, status }) : divided(refused as readonly Refusal[], true, { address, status });
   } catch (error) {
-    if (signal.aborted) return aborted(signal.reason, MAIL_SECONDS, { address });
+    if (signal.aborted) return aborted(signal.reason, "mail server", MAIL_SECONDS, { address });
     return failureOf(error as Refusal, address);
   } finally {
     connection?.close();
     socket?.destroy();
   }
-}
-
-/** A connection to the first of these addresses that takes one. */
-function connected(addresses: readonly string[], { host, port }: MailServer, signal: AbortSignal): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({
-      host, port,
-      autoSelectFamily: true,
-      lookup: (_host, options, callback) => {
-        const found = addresses.map((one) => ({ address: one, family: isIPv6(one) ? 6 : 4 }));
-        const [first] = found;
-        if (options.all) callback(null, found);
-        else if (first) callback(null, first.address, first.family);
-      },
-    });
-    const abort = (): void => void socket.destroy(new Error("the attempt was given up"));
-    signal.addEventListener("abort", abort);
-    socket.once("close", () => signal.removeEventListener("abort", abort));
-    socket.once("error", reject);
-    socket.once("connect", () => {
-      socket.off("error", reject);
-      // Between here and the first listener of the protocol nobody else would take it.
-      socket.on("error", () => undefined);
-      resolve(socket);
-    });
-  });
 }
 
 /** How the library is to speak over a connection that is open. Its own times are longer than ours: the signal bounds all of it. */
@@ -100,6 +74,7 @@ function optionsOf({ settings: { server, tls }, ca }: MailParts, socket: Socket)
     host: server.host,
     port: server.port,
     secure: server.secure,
+    secured: server.secure,
     requireTLS: !server.secure && tls === "required",
     ignoreTLS: !server.secure && tls === "off",
     name: nameOfMachine(),
@@ -177,9 +152,9 @@ function failureOf(error: Refusal, address: string | null): Outcome {
   const more = { address, status, detail: shortened(error.response ?? errorText(error)) };
   if (error.rejectedErrors && error.rejectedErrors.length > 0) return divided(error.rejectedErrors, false, { address, status });
   if (error.code === "EAUTH") return outcome("failed", "The mail server did not accept the user and password of this server", more);
-  if (error.code === "ETLS" || isTlsError(error.originalCode)) return outcome("failed", "No secure connection to the mail server", more);
+  if (error.code === "ETLS" || isTlsError(error.originalCode)) return outcome("failed", "No secure connection to the mail server: its certificate or its TLS is not accepted, or it offers none", more);
   if (status !== null) return outcome(status >= 500 ? "refused" : "failed", `The mail server answered with status ${status}`, more);
-  return unreached(error, { address });
+  return unreached(error, "mail server", { address });
 }
 
 const statusOf = (response: string): number | null => (/^\d{3}\b/.test(response) ? Number(response.slice(0, 3)) : null);

@@ -34,9 +34,9 @@ export const outcome = (result: Result, told: string | null, more: Partial<Outco
 export const LATE = Symbol("late");
 export const STOPPED = Symbol("stopped");
 
-/** The outcome of an attempt that was aborted. */
-export const aborted = (reason: unknown, seconds: number, more: Partial<Outcome> = {}): Outcome =>
-  reason === STOPPED ? outcome("stopped", null) : outcome("failed", `The receiver did not answer within ${seconds} seconds`, more);
+/** The outcome of an attempt that was aborted. `whom` is who was called, for people. */
+export const aborted = (reason: unknown, whom: string, seconds: number, more: Partial<Outcome> = {}): Outcome =>
+  reason === STOPPED ? outcome("stopped", null) : outcome("failed", `The ${whom} did not answer within ${seconds} seconds`, more);
 
 /** All that an error of the system says: of several connections that were tried each one. */
 export function errorText(error: unknown): string {
@@ -52,14 +52,14 @@ export const isTlsError = (code: unknown): boolean => typeof code === "string" &
 
 const NO_NAME = /^(?:ENOTFOUND|ENODATA|ENONAME)$/;
 
-/** The outcome of an attempt that an error of the network ended. */
-export function unreached(error: unknown, more: Partial<Outcome> = {}): Outcome {
+/** The outcome of an attempt that an error of the network ended. `whom` is who was called, for people. */
+export function unreached(error: unknown, whom: string, more: Partial<Outcome> = {}): Outcome {
   const code = String((error as { code?: unknown }).code ?? "");
   const syscall = String((error as { syscall?: unknown }).syscall ?? "");
   const detail = errorText(error);
   if (syscall.startsWith("query")) {
-    return outcome("failed", NO_NAME.test(code) ? "The host name of the receiver was not found" : "The host name of the receiver could not be looked up", { ...more, detail });
+    return outcome("failed", `The host name of the ${whom} ${NO_NAME.test(code) ? "was not found" : "could not be looked up"}`, { ...more, detail });
   }
-  if (isTlsError(code)) return outcome("failed", "No secure connection to the receiver: its certificate or its TLS is not accepted", { ...more, detail });
-  return outcome("failed", "The receiver could not be reached", { ...more, detail });
+  if (isTlsError(code)) return outcome("failed", `No secure connection to the ${whom}: its certificate or its TLS is not accepted`, { ...more, detail });
+  return outcome("failed", `The ${whom} could not be reached`, { ...more, detail });
 }

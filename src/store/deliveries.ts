@@ -49,8 +49,12 @@ export type Attempt = { startedAt: number; seconds: number; address: string | nu
 /** What becomes of a message after an attempt. `left`: the recipients of an e-mail who have not accepted it yet, all others have. */
 export type Fate = { state: "delivered" } | { state: "dead" } | { state: "waiting"; dueAt: number; left: readonly string[] | null };
 
-/** The kind of the jobs that empty queues; the payload is `{ queue }`. */
+/**
+ * The kinds of the jobs that empty queues, with `{ queue }` as payload: mail has one of its own, because all of it goes to one
+ * server, which may be down or want few connections.
+ */
 export const DELIVER = "deliver";
+export const DELIVER_MAIL = "deliver_mail";
 export type DeliverPayload = { queue: string };
 
 /** Characters of an error that are kept; the log has all of it. */
@@ -82,15 +86,15 @@ export function deliveryStore(db: Db, { now, newId }: Sources, jobs: ReturnType<
   );
   const restart = db.prepare(
     `UPDATE deliveries SET state = 'waiting', attempts = 0, waiting_since = ?, due_at = ?, finished_at = NULL
-     WHERE id = ? AND state IN ('dead', 'waiting') RETURNING queue`,
+     WHERE id = ? AND state IN ('dead', 'waiting') RETURNING queue, type`,
   );
   const deleteDead = db.prepare("DELETE FROM deliveries WHERE id = ? AND state = 'dead'");
 
   /** Sees to it that a queue in which something waits has its job, due at `at` or before. */
-  function employ(queue: string, at: number): void {
+  function employ({ queue, type }: Pick<WaitingDelivery, "queue" | "type">, at: number): void {
     const job = jobOf.get(queue);
     if (job && jobs.get(job.job_id)) jobs.hasten(job.job_id, at);
-    else setJob.run(queue, jobs.add(DELIVER, { queue } satisfies DeliverPayload, at));
+    else setJob.run(queue, jobs.add(type === "EMAIL" ? DELIVER_MAIL : DELIVER, { queue } satisfies DeliverPayload, at));
   }
 
   return {
@@ -107,7 +111,7 @@ export function deliveryStore(db: Db, { now, newId }: Sources, jobs: ReturnType<
         JSON.stringify(target), JSON.stringify(content), at, at, at,
       );
       // Behind others it waits for them, and they may have to wait for their own reasons.
-      if (isFirst) employ(queue, at);
+      if (isFirst) employ({ queue, type: message.type }, at);
     },
     /** What is to be sent next out of a queue, whether or not it is due; null when nothing waits. */
     first: (queue: string): WaitingDelivery | null => first.get(queue) ?? null,
@@ -144,8 +148,8 @@ export function deliveryStore(db: Db, { now, newId }: Sources, jobs: ReturnType<
     /** Has a dead message sent after all, or a waiting one at once, with all attempts of a new one; in its old place among those of its queue. @returns whether. */
     retry(id: number): boolean {
       const at = now();
-      const row = restart.get(at, at, id) as { queue: string } | undefined;
-      if (row) employ(row.queue, at);
+      const row = restart.get(at, at, id) as Pick<WaitingDelivery, "queue" | "type"> | undefined;
+      if (row) employ(row, at);
       return row !== undefined;
     },
     /** Deletes a dead message and its log. @returns whether. */

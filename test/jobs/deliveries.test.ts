@@ -172,6 +172,21 @@ test("at most 32 queues are sent out of at a time, and the others take turns wit
   assert.equal(all.left(), [0, 0]);
 });
 
+test("a mail server that hangs holds up four queues of mail and no webhook", async () => {
+  const { running, answer, end } = gate();
+  const all = given((message) => (message.type === "EMAIL" ? answer({ ...message, message_json: JSON.stringify({ n: message.public_id }) }) : accepted()));
+  const message: Message = { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" };
+  for (let n = 0; n < 6; n += 1) await all.writer.run(() => all.store.deliveries.add({ organizationId: all.organizationId, queue: `mail ${n}`, targetId: null, subject: "m", message }));
+  await all.add("a");
+  while (running.size < 4) await turns();
+  await turns();
+  assert.is(running.size, 4);
+  assert.is(all.states().at(-1), "delivered");
+  while (running.size > 0) for (const n of [...running.keys()]) await end(n);
+  assert.equal(all.states(), Array(7).fill("delivered"));
+  assert.equal(all.left(), [0, 0]);
+});
+
 test("the pauses grow, and after ten attempts in a day a message is dead", async () => {
   const all = given(() => failed());
   await all.add("a");

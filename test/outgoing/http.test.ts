@@ -1,6 +1,8 @@
 /** Webhooks over real sockets: what is sent, where it goes, where it never goes, and what is made of each answer. */
 import { createHmac } from "node:crypto";
 import { subscribe } from "node:diagnostics_channel";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Outcome } from "../../src/outgoing/outcome.ts";
@@ -204,6 +206,23 @@ test("the time counts for headers that never end and for a look-up that hangs", 
   const looking = second.send(webhook(dripping.url(HOST)));
   hanging.ring();
   assert.equal(await looking, { ...NONE, ...LATE });
+});
+
+test("a receiver that takes the connection and then nothing more is left too, also before TLS is agreed on", async () => {
+  const { sender, bell: clock } = given({ ca: [AUTHORITY] });
+  for (const scheme of ["http", "https"]) {
+    const silent = createServer();
+    const ended = new Promise<void>((resolve) => silent.on("connection", (socket) => void socket.on("error", () => undefined).resume().on("close", () => resolve())));
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const connected = new Promise((resolve) => silent.once("connection", resolve));
+    const sending = sender.send(webhook(`${scheme}://${HOST}:${(silent.address() as AddressInfo).port}/`));
+    await connected;
+    clock.ring();
+    const { result, told } = await sending;
+    assert.equal({ result, told }, LATE);
+    await ended;
+    silent.close();
+  }
 });
 
 test("an answer that never ends counts by its status once the time is over", async () => {

@@ -144,11 +144,14 @@ test("what the server says to the whole message: 4xx passes, 5xx is a refusal", 
   }
 });
 
+const CERTIFICATE_REFUSED = "No secure connection to the mail server: its certificate or its TLS is not accepted";
+const NOT_SECURE = `${CERTIFICATE_REFUSED}, or it offers none`;
+
 test("protection is what the operator says: demanded, taken where it is offered, or none", async () => {
   const plain = { hideSTARTTLS: true, disabledCommands: ["STARTTLS"] };
   const demanded = await mailServer(plain);
   const outcome = await demanded.sender.send(email(["ann@x.example"]));
-  assert.equal([outcome.result, outcome.told], ["failed", "No secure connection to the mail server"]);
+  assert.equal([outcome.result, outcome.told], ["failed", NOT_SECURE]);
   assert.equal(demanded.arrived, []);
   for (const [tls, options, secure] of [["optional", plain, false], ["optional", {}, true], ["off", {}, false]] as const) {
     const { sender, arrived } = await mailServer({ ...options, disabledCommands: [...("disabledCommands" in options ? options.disabledCommands : [])] }, { tls });
@@ -164,11 +167,11 @@ test("smtps is protected from the first byte, by a certificate of the server's n
   for (const [host, ca] of [["other.example", [AUTHORITY]], ["mail.assay.example", null]] as const) {
     const bad = await mailServer({ secure: true }, { server: { ...secure, host } }, { ca });
     const { result, told } = await bad.sender.send(email(["ann@x.example"]));
-    assert.equal([result, told], ["failed", "No secure connection to the mail server"], host);
+    assert.equal([result, told], ["failed", CERTIFICATE_REFUSED], host);
     assert.equal(bad.arrived, []);
   }
   const upgraded = await mailServer({}, { server: { ...secure, secure: false, host: "other.example" } });
-  assert.equal((await upgraded.sender.send(email(["ann@x.example"]))).told, "No secure connection to the mail server");
+  assert.equal((await upgraded.sender.send(email(["ann@x.example"]))).told, NOT_SECURE);
 });
 
 /** Something that listens and says what the test wants; resolves `called` with the first connection. */
@@ -199,7 +202,7 @@ test("a server that says nothing, or not enough, is left when the time is over",
     assert.equal(bell.waiting(), [60]);
     bell.ring();
     const { result, told } = await sending;
-    assert.equal([result, told], ["failed", "The receiver did not answer within 60 seconds"]);
+    assert.equal([result, told], ["failed", "The mail server did not answer within 60 seconds"]);
     await ended;
   }
 });
@@ -208,9 +211,9 @@ test("a server that is not there, and one that is not known", async () => {
   const { port, server } = await listener("");
   await new Promise((resolve) => server.close(resolve));
   const { result, told } = await senderFor(port).sender.send(email(["ann@x.example"]));
-  assert.equal([result, told], ["failed", "The receiver could not be reached"]);
+  assert.equal([result, told], ["failed", "The mail server could not be reached"]);
   const unknown = await senderFor(port, {}, { resolve: names({}).resolve }).sender.send(email(["ann@x.example"]));
-  assert.equal([unknown.result, unknown.told], ["failed", "The host name of the receiver was not found"]);
+  assert.equal([unknown.result, unknown.told], ["failed", "The host name of the mail server was not found"]);
 });
 
 test("an answer of megabytes is not read, and what hangs up says so", async () => {
