@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { addressProblem, isAllowed, normalRange } from "../../../src/domain/outgoing/addresses.ts";
+import { targetProblem } from "../../../src/domain/outgoing/targets.ts";
 
 const test = suite("domain/outgoing/addresses");
 
@@ -60,6 +61,18 @@ const CASES: readonly (readonly [string, string | null])[] = [
 
 test("every address is told by its range", () => {
   for (const [address, problem] of CASES) assert.is(addressProblem(address, []), problem, address);
+});
+
+test("an IPv4 address is judged alike in every form that reaches it, and refused in every form that might", () => {
+  for (const [address, problem] of CASES.filter(([text]) => /^\d+\.\d+\.\d+\.\d+$/.test(text) && addressProblem(text, []) !== "no IP address")) {
+    const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
+    const hex = `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+    for (const form of [`::ffff:${address}`, `::ffff:${hex}`, `0:0:0:0:0:FFFF:${hex}`, `64:ff9b::${address}`, `64:ff9b::${hex}`]) assert.is(addressProblem(form, []), problem, form);
+    for (const form of [`::${address}`, `::${hex}`, `::ffff:0:${address}`, `64:ff9b:1::${hex}`, `2002:${hex}::1`, `2001:0:${hex}::1`]) assert.is.not(addressProblem(form, []), null, form);
+    const number = ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
+    const spellings = [address, `${address}.`, String(number), `0x${number.toString(16)}`, `0${number.toString(8)}`, `${a}.${(b << 16) | (c << 8) | d}`, `0x${a.toString(16)}.0${b.toString(8)}.${(c << 8) | d}`];
+    for (const spelling of spellings) assert.is(targetProblem(`http://${spelling}/`, []), problem && `The address ${address} is not allowed as a target: it is ${problem}`, spelling);
+  }
 });
 
 test("a range of the operator opens what lies in it, and nothing else", () => {
