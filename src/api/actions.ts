@@ -82,10 +82,13 @@ export function presentProperties({ store, role }: Context, row: ActionRow) {
     ...frame(row),
     triggers: JSON.parse(row.triggers_json) as string[],
     // Their addresses let whoever knows them write there (decision 108).
-    targets: role === null ? [] : targets.map(presentTarget),
+    targets: role === null ? [] : presentEach(targets, presentTarget, () => UNREADABLE_TARGET),
     ...outcomeOf(targets),
   };
 }
+
+/** A target is an object of any form, so that the mark of a damaged one needs no field of its own. */
+const UNREADABLE_TARGET = { unreadable: UNREADABLE };
 
 /** In place of a damaged record. */
 export const placeholderProperties = (row: ActionRow) => ({

@@ -332,6 +332,8 @@ test("a damaged record does not fail the lists", async () => {
   server.db.prepare("UPDATE actions SET triggers_json = '[' WHERE name = 'odd' AND organization_id = ?").run(organizationOf(at).id);
   assert.equal((await list(at)).map(({ name, triggers, environments }) => [name, triggers, environments]), [["good", ["ON_NON_COMPLIANT_ENV"], [env]], ["odd", ["This record is damaged and cannot be shown. Tell the operator of the server its name"], [env]]]);
   assert.equal((await old(at, "GET")).body.map(({ name }: Json) => name), ["good", "odd"]);
+  server.db.prepare("UPDATE notification_targets SET target_json = '[' WHERE action_id = (SELECT id FROM actions WHERE name = 'good' AND organization_id = ?)").run(organizationOf(at).id);
+  assert.equal((await get(at, 1)).body.targets, [{ unreadable: "This record is damaged and cannot be shown. Tell the operator of the server its name" }]);
   // And it refuses no report.
   assert.is(runningIn(server).report(at, env, [{ name: "web", fingerprint: "", instances: { created: [1] } }]), 1);
 });
