@@ -123,6 +123,7 @@ CREATE TABLE flows (
   latest_state       TEXT,
   created_at         REAL NOT NULL,
   last_modified_at   REAL NOT NULL,
+  trail_count        INTEGER NOT NULL DEFAULT 0, -- derived: how many trails it has, so that pages of them need not count
   UNIQUE (organization_id, name)
 ) STRICT;
 CREATE INDEX flows_by_archived_name ON flows (organization_id, archived_name) WHERE archived_name IS NOT NULL;

@@ -44,8 +44,12 @@ export function sendText(ctx: Koa.Context, status: number, text: string | Buffer
   ctx.status = status;
   // Set on the raw response: Koa's own setter parses the type anew on every reply.
   ctx.res.setHeader("Content-Type", JSON_TYPE);
-  ctx.body = text;
+  // Node makes room for three bytes a character of a text that it is to write; bytes go out as they are.
+  ctx.body = typeof text === "string" && text.length > LONG_TEXT ? Buffer.from(text) : text;
 }
+
+/** Characters from which on that counts. */
+const LONG_TEXT = 65_536;
 
 /**
  * Writes an error. `errors` is left out unless there are field errors: its mere presence changes what clients print

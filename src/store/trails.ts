@@ -80,7 +80,9 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
        ORDER BY t.id DESC LIMIT ? OFFSET ?
      ) ORDER BY id DESC`,
   );
-  const countOfFlow = db.prepare<[number], number>("SELECT count(*) FROM trails WHERE flow_id = ?").pluck();
+  const countOfFlow = db.prepare<[number], number>("SELECT trail_count FROM flows WHERE id = ?").pluck();
+  const countOfOrganization = db.prepare<[number], number>("SELECT coalesce(sum(trail_count), 0) FROM flows WHERE organization_id = ?").pluck();
+  const countOne = db.prepare("UPDATE flows SET trail_count = trail_count + 1 WHERE id = ?");
   /** The flows of a filter that asks for a tag and nothing else; null for every other filter. */
   const flowsOf = ({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): number[] | null =>
     flowTag === null || flowId !== null || fingerprint !== null ? null : taggedFlows.all(flowTag.key, organizationId, flowTag.value);
@@ -136,6 +138,7 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
         newId(), at.organizationId, at.flowId, at.name, fields.description, fields.git_commit_info_json, fields.origin_url,
         fields.external_urls_json, fields.user_data_json, fields.template_id, fields.template_inherited, at.createdBy, time, time,
       );
+      countOne.run(at.flowId);
       const row = byId.get(Number(lastInsertRowid)) as TrailRow;
       triggers.trailBegun(at.flowId, row.id, time, at.createdBy);
       return row;
@@ -169,9 +172,12 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
         .prepare<(string | number)[], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
         .all(...values, limit ?? -1, offset);
     },
+    /** How many trails all pages of `list` have together. */
     count(filter: TrailFilter): number {
       const flows = flowsOf(filter);
       if (flows) return flows.reduce((sum, flow) => sum + (countOfFlow.get(flow) ?? 0), 0);
+      if (filter.fingerprint === null && filter.flowTag === null)
+        return (filter.flowId === null ? countOfOrganization.get(filter.organizationId) : countOfFlow.get(filter.flowId)) ?? 0;
       const { sql, values } = where(filter);
       return db.prepare<(string | number)[], { n: number }>(`SELECT count(*) AS n FROM trails t WHERE ${sql}`).get(...values)?.n ?? 0;
     },

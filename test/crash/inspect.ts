@@ -93,6 +93,7 @@ function together(db: Db): string[] {
       "attestations that are not in the history of their trail, or more than once",
       `SELECT count(*) FROM attestations a WHERE 1 <> (SELECT count(*) FROM trail_events e WHERE e.trail_id = a.trail_id AND e.event_json ->> 'attestation_id' = a.public_id)`,
     ],
+    ["flows that count other trails than they have", "SELECT count(*) FROM flows f WHERE f.trail_count <> (SELECT count(*) FROM trails t WHERE t.flow_id = f.id)"],
     ["trails that did not begin once", "SELECT count(*) FROM trails t WHERE 1 <> (SELECT count(*) FROM trail_events e WHERE e.trail_id = t.id AND e.type = 'trail_reported')"],
     [
       "snapshots of reports more, or fewer, than audit entries of them",
