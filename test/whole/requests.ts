@@ -80,20 +80,24 @@ function resolve(value: unknown, world: World, subject: Readonly<Record<string, 
 }
 
 /** The operation's own example, with what it refers to put in place of the names that are made up. */
-function exampleBody(value: unknown, world: World, shapes: Readonly<Record<string, Shape>> = {}): unknown {
-  if (Array.isArray(value)) return value.map((item) => exampleBody(item, world, shapes));
+function exampleBody(value: unknown, world: World, shape: Shape = {}): unknown {
+  if (Array.isArray(value)) return value.map((item) => exampleBody(item, world, shape.items));
   if (typeof value !== "object" || value === null) return value;
+  const shapes = propertiesFor(value, shape);
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => {
-      const { enum: words, const: word, properties, items } = shapes[name] ?? {};
-      const within = properties ?? items?.properties;
+      const { enum: words, const: word } = shapes[name] ?? {};
       const pool = NEW_NAMES.has(name) || words !== undefined || word !== undefined ? null : poolOf(name, world);
-      if (pool === null) return [name, exampleBody(item, world, within)];
+      if (pool === null) return [name, exampleBody(item, world, shapes[name])];
       if (Array.isArray(item)) return [name, item.map((_one, index) => new Reference(pool, 4 * index + 1))];
-      return [name, typeof item === "string" ? new Reference(pool, 1) : exampleBody(item, world, within)];
+      return [name, typeof item === "string" ? new Reference(pool, 1) : exampleBody(item, world, shapes[name])];
     }),
   );
 }
+
+/** The shapes of an object's fields; of a union, those of the branch that knows all of them. */
+const propertiesFor = (value: object, { properties, anyOf = [] }: Shape): Readonly<Record<string, Shape>> =>
+  properties ?? anyOf.find((branch) => branch.properties && Object.keys(value).every((name) => name in (branch.properties as object)))?.properties ?? {};
 
 type Parameters = { properties: Record<string, Shape>; required?: string[] };
 
@@ -147,7 +151,7 @@ const encode = (text: string): string => encodeURIComponent(text.toWellFormed())
 function bodyOf(operation: AssayOperation, world: World): fc.Arbitrary<unknown> {
   const { schema, kind } = operation.body as { kind: string; schema: Shape; optional?: boolean };
   const made = arbitraryOf(schema, (name, shape) => valueUnder(name, shape, world, NEW_NAMES.has(name)));
-  const example = fc.constant(exampleBody(operation.example.body, world, schema.properties));
+  const example = fc.constant(exampleBody(operation.example.body, world, schema));
   const least = arbitraryOf({ ...schema, properties: Object.fromEntries(Object.entries(schema.properties ?? {}).filter(([name]) => schema.required?.includes(name))) }, (name, shape) =>
     valueUnder(name, shape, world, NEW_NAMES.has(name)));
   // The example with some of its fields made anew: near to what is useful, and rarely the same twice.
