@@ -4,11 +4,11 @@ import type { Static } from "typebox";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { EMPTY_TEMPLATE_TEXT } from "../domain/template.ts";
 import type { Template } from "../domain/template.ts";
-import { mergeByTime } from "../domain/time.ts";
+import { mergeByTime, mergedByTime } from "../domain/time.ts";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { TrailMoveRow } from "../store/presence.ts";
-import type { TrailEventRow, TrailRow } from "../store/trails.ts";
+import type { TrailEventRow, TrailEventText, TrailRow } from "../store/trails.ts";
 import type { Showing } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
 import { GitCommitInfo, UserData, fromJson, presentRepoInfo } from "./shapes.ts";
@@ -163,6 +163,9 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
       yield { type: type as TrailEventValue["type"], timestamp, ...place, ...(JSON.parse(event_json) as object) } as TrailEventValue;
   }
 
+  const placeOf = (row: TrailRow) => ({ org_id: organization.public_id, flow_id: flowOf(row.flow_id).flow.public_id, trail_id: row.public_id });
+  const movesOf = (row: TrailRow) => moves.get(row.id) ?? [];
+
   return {
     outline(row: TrailRow): Omit<TrailValue, "events"> {
       const { flow, tags } = flowOf(row.flow_id);
@@ -187,8 +190,22 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
     },
     /** Oldest first. @param rows the history of the trail as it is stored */
     events(row: TrailRow, rows: Iterable<TrailEventRow>): Generator<TrailEventValue> {
-      const place = { org_id: organization.public_id, flow_id: flowOf(row.flow_id).flow.public_id, trail_id: row.public_id };
-      return mergeByTime(reported(rows, place), (moves.get(row.id) ?? []).map((move) => ({ ...presentMove(move), ...place })));
+      const place = placeOf(row);
+      return mergeByTime(reported(rows, place), movesOf(row).map((move) => ({ ...presentMove(move), ...place })));
+    },
+    /**
+     * The same events as a JSON text each, put together from what is stored as text: most of a page of trails is history, which
+     * would be read only to be written again. @throws Error for a damaged record.
+     */
+    eventTexts(row: TrailRow, rows: readonly TrailEventText[]): string[] {
+      const place = placeOf(row);
+      const told = rows.map(({ type, timestamp, event_json }) => {
+        if (!event_json?.startsWith("{")) throw new Error(`an event of trail ${row.id} is damaged`);
+        const head = JSON.stringify({ type, timestamp, ...place });
+        return { timestamp, text: event_json === "{}" ? head : `${head.slice(0, -1)},${event_json.slice(1)}` };
+      });
+      const moved = movesOf(row).map((move) => ({ timestamp: move.timestamp, text: JSON.stringify({ ...presentMove(move), ...place }) }));
+      return mergedByTime(told, moved).map(({ text }) => text);
     },
   };
 }
@@ -212,9 +229,15 @@ function presentMove(move: TrailMoveRow) {
   };
 }
 
-/** The rows of a list; a damaged one becomes a placeholder that says so in its description. */
-export function presentTrails(context: Showing, rows: readonly TrailRow[]): TrailValue[] {
-  return presentEach(rows, trailPresenter(context, rows), (row) => trailPlaceholder(context, row));
+/** The rows of a list as the JSON text of one; a damaged one becomes a placeholder that says so in its description. */
+export function presentTrails(context: Showing, rows: readonly TrailRow[]): string {
+  const parts = trailParts(context, rows);
+  const texts = presentEach(
+    rows,
+    (row) => `${JSON.stringify(parts.outline(row)).slice(0, -1)},"events":[${parts.eventTexts(row, context.store.trails.eventTexts(row.id)).join(",")}]}`,
+    (row) => JSON.stringify(trailPlaceholder(context, row)),
+  );
+  return `[${texts.join(",")}]`;
 }
 
 /** What stands for a trail that is damaged. */

@@ -220,8 +220,8 @@ export const listTrails = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const filter: TrailFilter = { organizationId: organization.id, flowId: flow.id, flowTag: null, fingerprint: null };
     // `page` alone asks for no envelope (semantics 2.5).
-    if (query.per_page === undefined) return { status: 200, body: presentTrails(context, store.trails.list(filter, null, 0)) };
-    return { status: 200, body: onePage(context, filter, PAGES_IF_ASKED.window(query)) };
+    if (query.per_page === undefined) return { status: 200, texts: [presentTrails(context, store.trails.list(filter, null, 0))] };
+    return onePage(context, filter, PAGES_IF_ASKED.window(query));
   },
 });
 
@@ -253,7 +253,7 @@ export const listTrailsForOrg = operation({
     const flow = query.flow ? store.flows.find(organization.id, query.flow) : null;
     if ((query.flow && !flow) || (fingerprint !== null && !matches(FINGERPRINT_PREFIX, fingerprint)))
       return { status: 200, body: { data: [], pagination: pagination(0, window.page, window.perPage) } };
-    return { status: 200, body: onePage(context, { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint }, window) };
+    return onePage(context, { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint }, window);
   },
 });
 
@@ -264,7 +264,9 @@ function tagOf(text: string): { key: string; value: string } {
   return { key: text.slice(0, at), value: text.slice(at + 1) };
 }
 
-function onePage(context: Context, filter: TrailFilter, { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>): Static<typeof TrailListPage> {
+/** One page in its envelope. */
+function onePage(context: Context, filter: TrailFilter, { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>): { status: 200; texts: string[] } {
   const { trails } = context.store;
-  return { data: presentTrails(context, trails.list(filter, limit, offset)), pagination: pagination(trails.count(filter), page, perPage) };
+  const data = presentTrails(context, trails.list(filter, limit, offset));
+  return { status: 200, texts: ['{"data":', data, `,"pagination":${JSON.stringify(pagination(trails.count(filter), page, perPage))}}`] };
 }

@@ -28,6 +28,8 @@ export type TrailRow = {
 };
 
 export type TrailEventRow = { id: number; type: string; timestamp: number; event_json: string };
+/** `event_json` is an object in valid JSON; null for a damaged record. */
+export type TrailEventText = { type: string; timestamp: number; event_json: string | null };
 
 /** The facts of a trail that reports set. */
 export type TrailFields = Pick<
@@ -64,6 +66,9 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
   const latestTemplate = db.prepare<[number], { template_id: number }>("SELECT template_id FROM trails WHERE flow_id = ? ORDER BY id DESC LIMIT 1");
   const addEvent = db.prepare("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (?, ?, ?, ?)");
   const events = db.prepare<[number], TrailEventRow>("SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id");
+  const eventTexts = db.prepare<[number], TrailEventText>(
+    "SELECT type, timestamp, CASE WHEN json_valid(event_json) THEN event_json END AS event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
+  );
   const addRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
     "SELECT r.public_id FROM trail_repos t JOIN repos r ON r.id = t.repo_id WHERE t.trail_id = ? ORDER BY r.id",
@@ -157,6 +162,8 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
       void addEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
     events: (trailId: number): TrailEventRow[] => events.all(trailId),
+    /** The history, oldest first, for whoever passes it on as text. */
+    eventTexts: (trailId: number): TrailEventText[] => eventTexts.all(trailId),
     /** As events, one after the other: there may be more of them than memory should hold. */
     eachEvent: (trailId: number): IterableIterator<TrailEventRow> => events.iterate(trailId),
     /** @returns whether the trail did not name that repository before. */
