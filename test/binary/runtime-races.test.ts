@@ -118,10 +118,16 @@ scenario("changes while a large report is recorded", async () => {
   // Answered when the snapshot is there, however long that took.
   assert.equal([await at.count("heavy"), await at.state("heavy"), await at.count("heavy-group"), await at.state("heavy-group")], [2, false, 2, false]);
   const answers = await Promise.all([report(two), at.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }), report(one), at.json("DELETE", paths, { policy_names: ["heavy-policy"] }), report(two)]);
-  assert.equal(answers.map(({ status, body }) => [status, body]), [[201, "OK"], [200, "OK"], [201, "OK"], [200, "OK"], [201, "OK"]]);
+  assert.equal(answers.map(({ body }) => body), answers.map(() => "OK"));
+  // Nobody knows which of the reports arrives last; what the one before it said already is no snapshot.
+  const [first, renaming, second, detaching, third] = answers.map(({ status }) => status);
+  assert.equal([renaming, detaching], [200, 200]);
+  const statuses = [first, second, third];
+  assert.ok(statuses.every((status) => status === 200 || status === 201) && statuses.includes(201), String(statuses));
   const latest = await at.snapshot("heavy");
   assert.equal([latest.applied_policies, latest.artifact_compliance_count, await at.state("heavy")], [[], { true: 0, false: 0, null: 3000 }, null]);
-  assert.equal(running(latest), two.map(({ digests }) => Object.keys(digests)[0]));
+  const named = (artifacts: readonly Json[]): string => JSON.stringify(artifacts.map(({ digests }) => Object.keys(digests)[0]));
+  assert.ok([named(one), named(two)].includes(JSON.stringify(running(latest))), "what runs is what one report said, all of it");
   const list: Json[] = await at.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
   assert.equal(list.map(({ index }) => index), list.map((_, place) => place + 1));
   assert.is(await at.count("heavy-group"), list.length);
