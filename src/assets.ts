@@ -69,7 +69,7 @@ export function readAsset(key: string): Buffer {
     if (!sea.getAssetKeys().includes(key)) throw missing(key);
     return Buffer.from(sea.getAsset(key));
   }
-  const path = files().get(key);
+  const path = files(key).get(key);
   if (path === undefined) throw missing(key);
   return readFileSync(path);
 }
@@ -81,13 +81,13 @@ export function readTextAsset(key: string): string {
 
 /** The keys that begin with `prefix`, sorted by code unit. An unknown prefix has no keys; that is no mistake. */
 export function listAssets(prefix: string): string[] {
-  const keys = built !== null && sea.isSea() ? sea.getAssetKeys() : [...files().keys()];
+  const keys = built !== null && sea.isSea() ? sea.getAssetKeys() : [...files(prefix).keys()];
   return keys.filter((key) => key.startsWith(prefix)).sort();
 }
 
 /** Where a checkout keeps the asset on disk (absolute path); null where it is embedded or does not exist. */
 export function checkoutPath(key: string): string | null {
-  return built === null ? (files().get(key) ?? null) : null;
+  return built === null ? (files(key).get(key) ?? null) : null;
 }
 
 /**
@@ -127,8 +127,11 @@ function checkoutRoot(): string {
   return fileURLToPath(new URL("..", import.meta.url));
 }
 
-/** Key -> absolute path. Read anew each time: it is asked a few dozen times in a process, and tests add files. */
-function files(): Map<string, string> {
+/**
+ * Key -> absolute path, at least of the assets whose keys begin with `prefix`. Read anew each time: it is asked a few dozen times in a
+ * process, and tests add files. Packages of fonts have a thousand files, so only the places that may hold such a key are looked at.
+ */
+function files(prefix: string): Map<string, string> {
   const found = new Map<string, string>();
   if (built !== null) {
     const assets = join(String(getEnvironmentData(BUNDLE_DIRECTORY)), "assets");
@@ -137,6 +140,7 @@ function files(): Map<string, string> {
   }
   const root = checkoutRoot();
   for (const { key, from, accept } of SOURCES) {
+    if (!key.startsWith(prefix) && !(key.endsWith("/") && prefix.startsWith(key))) continue;
     const path = join(root, from);
     if (!key.endsWith("/")) {
       if (statSync(path, { throwIfNoEntry: false })?.isFile()) found.set(key, path);
