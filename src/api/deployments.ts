@@ -8,13 +8,14 @@ import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../http/schema.ts";
 import { booleanOf } from "../store/database.ts";
-import type { DeploymentRow } from "../store/deployments.ts";
+import type { DeploymentFilter, DeploymentRow } from "../store/deployments.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages } from "./paging.ts";
+import type { Window } from "./paging.ts";
 import { Place, place } from "./shapes.ts";
 import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "./windows.ts";
 
@@ -160,9 +161,14 @@ export const listDeployments = operation({
       repoIds: query.repo_name ? store.repos.named(organization.id, query.repo_name).map(({ id }) => id) : null,
       ...epochWindow(query, context.now()),
     };
-    const deployments = store.deployments.list(filter, window).map((row) => presentDeployment(context, row));
-    return { status: 200, body: { ...counts(store.deployments.count(filter), window.page, window.perPage), deployments } };
+    return { status: 200, body: deploymentPage(context, filter, window) };
   },
+});
+
+/** One page of deployments in its envelope. */
+export const deploymentPage = (context: Context, filter: DeploymentFilter, window: Window): Static<typeof DeploymentListPage> => ({
+  ...counts(context.store.deployments.count(filter), window.page, window.perPage),
+  deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
 });
 
 export const getDeployment = operation({
@@ -216,9 +222,8 @@ export const listEnvironmentDeployments = operation({
     const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
     const environmentIds = placesOf(context, environment);
     const filter = { organizationId: organization.id, environmentIds, repoIds: null, ...textWindow(query, context.now()) };
-    const { per_page: page_size, ...rest } = counts(store.deployments.count(filter), window.page, window.perPage);
-    const deployments = store.deployments.list(filter, window).map((row) => presentDeployment(context, row));
-    return { status: 200, body: { ...rest, page_size, deployments } };
+    const { per_page: page_size, ...rest } = deploymentPage(context, filter, window);
+    return { status: 200, body: { ...rest, page_size } };
   },
 });
 

@@ -6,11 +6,11 @@ import { NO_BODY } from "../http/operation.ts";
 import { Closed, Matching, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import type { DeploymentFilter } from "../store/deployments.ts";
 import type { LiveRow } from "../store/presence.ts";
-import { DeploymentListPage, placesOf, presentDeployment } from "./deployments.ts";
+import { DeploymentListPage, deploymentPage, placesOf } from "./deployments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { OrgPath } from "./organizations.ts";
-import { counts, pages } from "./paging.ts";
+import { pages } from "./paging.ts";
 import { RepoChoice, RepoNamePath, chooseRepo } from "./repos.ts";
 import { Href, Place, place } from "./shapes.ts";
 import { EpochWindow, WINDOW_DAYS, epochWindow } from "./windows.ts";
@@ -163,12 +163,8 @@ export const listRepoDeployments = operation({
   },
   example: { params: { org: "acme", repo: "5d1f6a0e-3c1b-4f6e-9a52-7c0e4b1d" }, query: { env: "production", page: "1", per_page: "15" } },
   handle(context, { params, query }) {
-    const { deployments, repos } = context.store;
-    const repo = repos.require(context.organization, params.repo);
-    const window = PAGES.window(query);
-    const filter = filterOf(context, repo.id, query);
-    const rows = deployments.list(filter, window).map((row) => presentDeployment(context, row));
-    return { status: 200, body: { ...counts(deployments.count(filter), window.page, window.perPage), deployments: rows } };
+    const repo = context.store.repos.require(context.organization, params.repo);
+    return { status: 200, body: deploymentPage(context, filterOf(context, repo.id, query), PAGES.window(query)) };
   },
 });
 

@@ -8,6 +8,7 @@ import { change, withData } from "./data.ts";
 import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
+import { requireOrganization } from "./who.ts";
 
 export const actionSecret: Command = {
   name: "action secret",
@@ -46,8 +47,7 @@ const isNotificationType = (word: string): boolean => (NOTIFICATION_TYPES as rea
 
 /** @throws a command failure where there is no such organization or action. */
 function ownerOf(store: Store, org: string, of: string): TargetOwner {
-  const organization = store.organizations.find(org);
-  if (!organization) throw commandFailure(`there is no organization ${JSON.stringify(org.slice(0, 100))}`);
+  const organization = requireOrganization(store, org);
   if (isNotificationType(of)) return { organizationId: organization.id, notificationType: of };
   const action = store.actions.get(organization.id, Number(of));
   if (!action) throw commandFailure(`Action '${of}' does not exist in organization '${org}'`);

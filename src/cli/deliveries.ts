@@ -12,6 +12,7 @@ import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
 import type { Operator } from "./operator.ts";
+import { refuseUsage, requireOrganization, shownTime } from "./who.ts";
 
 const FILTER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   org: { kind: "text", placeholder: "NAME", description: "Only messages of this organization" },
@@ -160,15 +161,10 @@ function filterOption(args: Args, problems: string[]): (store: Store) => Within 
   if (typeof action === "string" && org === null) problems.push("--action: give --org too, names of actions are those of an organization");
   return (store) => {
     if (typeof org !== "string") return { organizationId: null, action: null };
-    const organization = store.organizations.find(org);
-    if (!organization) throw commandFailure(`there is no organization ${JSON.stringify(org.slice(0, 100))}`);
+    const organization = requireOrganization(store, org);
     if (typeof action === "string" && !store.deliveryLog.hasAction(organization.id, action)) throw commandFailure(`${org} has no action ${JSON.stringify(action.slice(0, 100))}`);
     return { organizationId: organization.id, action: action ?? null };
   };
-}
-
-function refuseUsage(problems: readonly string[], command: string): void {
-  if (problems.length > 0) throw commandFailure([...problems, `see assay help ${command}`], EXIT.usage);
 }
 
 function findRow(store: Store, id: string): DeliveryRow {
@@ -187,8 +183,6 @@ const present = (row: DeliveryRow) => ({
 });
 
 const presentAttempt = ({ started_at, seconds, address, status, error }: AttemptRow) => ({ started_at, seconds, address, status, error });
-
-const shownTime = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;
 
 function lineOf(row: DeliveryRow): string {
   const attempts = `${row.attempts} ${row.attempts === 1 ? "attempt" : "attempts"}`;

@@ -16,7 +16,7 @@ import type { BodyLimits } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
-import type { AnyOperation, Input, Method, Reply } from "./operation.ts";
+import type { AnyOperation, Input, Method, Reply, Signature } from "./operation.ts";
 import { sendDownload, sendError, sendStream, sendText, utf8 } from "./reply.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { textProblem, validate } from "./validate.ts";
@@ -222,7 +222,9 @@ async function serve<Context, M extends Membership>(
   const facts = authorize(house, operation, ctx, organization);
   seen.facts = facts;
   if (operation.status === "removed") throw gone();
-  const door = operation.signature ? knock(house, operation, ctx, facts) : null;
+  const { signature } = operation;
+  // Before the body is read: nobody sends one to a door that is not there.
+  if (signature) knock(house, operation, signature, ctx, facts);
   const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
   // Authorizing looked at the state of the database, in this turn.
   const { state } = house.answers;
@@ -232,9 +234,9 @@ async function serve<Context, M extends Membership>(
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
   const { body, sent, unread, file, staged } = await readBody(house, operation, ctx);
-  const confirmed = (): void => (door ? enter(operation, ctx, facts, knock(house, operation, ctx, facts), unread) : confirm(house, operation, facts, organization));
+  const confirmed = (): void => (signature ? enter(signature, ctx, facts, knock(house, operation, signature, ctx, facts), unread) : confirm(house, operation, facts, organization));
   // The body may have taken its time. Other writes are asked in their transaction alone.
-  if (door || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
+  if (signature || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
   const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent, unread };
   let published = false;
   try {
@@ -297,24 +299,24 @@ function admitted<Context, M extends Membership>(operation: AnyOperation<Context
 function knock<Context, M extends Membership>(
   house: House<Context, M>,
   operation: AnyOperation<Context>,
+  signature: Signature,
   ctx: Koa.Context & { params: Record<string, string> },
   facts: RequestFacts<M>,
 ): Door<M> {
   const seen = ctx.state["assay"] as State;
   seen.path = facts.path = operation.path;
-  const door = house.door(operation.signature?.door ?? "", ctx.params);
+  const door = house.door(signature.door, ctx.params);
   if (!door) throw notFound("Webhook not found");
   seen.organization = door.organization;
   return door;
 }
 
 /** Lets a signed body in: from here on the account of the door is the caller. @throws AppError 401, 403. */
-function enter<Context, M extends Membership>(operation: AnyOperation<Context>, ctx: Koa.Context, facts: RequestFacts<M>, door: Door<M>, body: Buffer | null): void {
-  const { header = "", acts = null } = operation.signature ?? {};
+function enter<M extends Membership>({ header, acts }: Signature, ctx: Koa.Context, facts: RequestFacts<M>, door: Door<M>, body: Buffer | null): void {
   if (body === null || !door.accepts(ctx.get(header), body)) throw unauthenticated();
   facts.caller = door.caller;
   facts.membership = door.membership;
-  if (acts === null || !allows(acts, door.membership.role, false)) throw forbidden();
+  if (!allows(acts, door.membership.role, false)) throw forbidden();
 }
 
 /**

@@ -102,6 +102,9 @@ export type Example = {
 /** An answer as the OpenAPI document shows it. `contentType` is JSON unless stated; `schema` null: a body of any type, or none. */
 export type ResponseShape = { description: string; schema: TSchema | null; contentType?: string; headers?: Readonly<Record<string, TSchema>> };
 
+/** How calls are signed that bring no key: the kind of door, the header that holds the signature, and what the door's account must be allowed. */
+export type Signature = { door: string; header: string; acts: OrgPermission };
+
 export type Operation<
   Context,
   P extends TObject = TObject,
@@ -126,8 +129,8 @@ export type Operation<
   permission: Permission;
   /** The feature that it belongs to: refused to everybody while the organization has it switched off. Published as beta. */
   feature?: Feature;
-  /** Of a `signed` operation: its kind of door, the header that holds the signature, and what the door's account must be allowed. */
-  signature?: { door: string; header: string; acts: OrgPermission };
+  /** Of a `signed` operation, and of no other. */
+  signature?: Signature;
   /** Name of the audit event; null only where nothing changes. */
   audit: string | null;
   params: P;
