@@ -46,7 +46,7 @@ import * as snapshots from "./snapshots.ts";
 import * as tags from "./tags.ts";
 import * as trails from "./trails.ts";
 import * as users from "./users.ts";
-import * as webhooks from "./webhooks.ts";
+import * as inboundWebhooks from "./inbound-webhooks.ts";
 
 const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
@@ -57,7 +57,7 @@ const resources: readonly object[] = [
   controlCoverage, controlDecisions, controlVersions, controls, customAttestationTypes, deployments, envDiff, environmentAuditlog,
   environmentEvents, environmentNotifications, environmentPolicies, environments, flows, membershipAuditLog, meta, notificationConfig,
   organizations, policies, removed, repoReleases, reports, repos, schemas, search, serviceAccounts, snapshots, tags, trails, users,
-  webhooks,
+  inboundWebhooks,
 ];
 
 export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>

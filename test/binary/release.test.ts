@@ -89,6 +89,15 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     assert.is((await post(createHmac("sha256", hook.secret).update(scan).digest("hex"))).status, 200);
     assert.is((await read(`/trails/acme/shop/release-1`)).compliance_state, "NON-COMPLIANT");
 
+    // A flag changes.
+    const door = JSON.parse(await cli("webhook", "enable", "launch-darkly", "--org", "acme", "--json")) as { path: string; secret: string };
+    const change = JSON.stringify({ titleVerb: "turned on the flag", name: "New cart", target: { resources: ["proj/shop:env/production:flag/new-cart"] } });
+    const tell = (signature: string) => fetch(`${server.url}${door.path}`, { method: "POST", body: change, headers: { "Content-Type": "application/json", "x-ld-signature": signature } });
+    assert.is((await tell("0".repeat(64))).status, 401);
+    assert.is((await tell(createHmac("sha256", door.secret).update(change).digest("hex"))).status, 200);
+    const [flag] = await read("/attestations/acme/launch-darkly-production/trail/new-cart/flag-change");
+    assert.is(flag.description, "Somebody turned on the flag New cart");
+
     // And all of it is found.
     const repo = await read(`/repos/acme/${REPO.name}`);
     assert.equal([repo.name, repo.provider], [REPO.name, "gitlab"]);

@@ -79,7 +79,7 @@ type Kind<P extends Record<string, TSchema>, Prepared> = {
   example: Record<string, unknown>;
 };
 
-/** The identity with types: a kind that others than its operation record too (api/webhooks.ts). */
+/** The identity with types: a kind that others than its operation record too (api/inbound-webhooks.ts). */
 export const kind = <P extends Record<string, TSchema>>(declaration: Kind<P, null>): Kind<P, null> => declaration;
 
 /** The operation that reports a kind: multipart with an optional attachment, or plain JSON where the kind has no form. */

@@ -8,7 +8,7 @@ import { fresh, freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { dial } from "../http/socket.ts";
 
-const test = suite("api/webhooks");
+const test = suite("api/inbound-webhooks");
 let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
