@@ -824,3 +824,9 @@ CREATE TABLE inbound_webhook_receipts (
   received_at REAL NOT NULL,
   PRIMARY KEY (webhook_id, digest)
 ) STRICT, WITHOUT ROWID;
+
+-- Logins of people: passwords, sessions, identities at OpenID providers.
+
+-- Retention: rules, legal holds, and what was deleted under them.
+
+-- Where evidence is kept.

@@ -33,6 +33,7 @@ interface Source {
 const SOURCES: readonly Source[] = [
   { key: "schema.sql", from: "schema.sql", accept: null },
   { key: "migrations/", from: "src/store/migrations", accept: /^\d{4}-[a-z0-9-]+\.sql$/ },
+  { key: "guide/", from: "src/guide", accept: /^[a-z0-9-]+\.md$/ },
   { key: "ui/", from: "src/ui/static", accept: null },
   { key: "docs/", from: "src/ui/docs", accept: null },
   {

@@ -14,6 +14,8 @@ export type ErrorCode =
   | "conflict"
   | "gone"
   | "too_large"
+  | "too_many"
+  | "no_space"
   | "unavailable"
   | "internal";
 
@@ -91,6 +93,17 @@ export const requestTimeout = (message: string): AppError =>
 /** 503 with Retry-After in seconds: the server cannot take the request now and nothing was stored. */
 export const unavailable = (message: string, retryAfter: number, internal?: unknown): AppError =>
   new AppError("unavailable", message, { internal, headers: { "Retry-After": String(retryAfter) } });
+
+/** 429 with Retry-After in seconds. `what` says whose requests, or which attempts, there were too many of. */
+export const tooMany = (what: string, retryAfter: number): AppError =>
+  new AppError("too_many", `${what}. Please try again in ${retryAfter} seconds`, { headers: { "Retry-After": String(retryAfter) } });
+
+/** 507: the server takes no writes. `reason` is for the caller and the operator alike; reads go on. */
+export const readOnly = (reason: string): AppError =>
+  new AppError("no_space", `The server takes no changes at the moment: ${reason}. Nothing was stored`, { headers: { "Retry-After": "60" } });
+
+/** 403 of a change by a session that brings no token (semantics, Authentication; messages 3). */
+export const csrfMissing = (): AppError => new AppError("forbidden", "CSRF token missing");
 
 /** Bytes as the contract writes limits: whole MB where possible, else KB or bytes. */
 function limitText(bytes: number): string {

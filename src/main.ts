@@ -2,6 +2,7 @@
  * The program: the commands of cli/ over the real process. Everything a process has (streams, environment, signals, exit) is
  * touched here and nowhere else.
  */
+import { isatty } from "node:tty";
 import { COMMANDS } from "./cli/commands.ts";
 import { runCli } from "./cli/frame.ts";
 import type { Io } from "./cli/frame.ts";
@@ -24,6 +25,14 @@ const io: Io = {
   env: process.env,
   cwd: process.cwd(),
   isTty: process.stdout.isTTY === true,
+  // Looked at by what it is: asking the stream would open it.
+  stdinIsTty: isatty(0),
+  stderrIsTty: process.stderr.isTTY === true,
+  writeBytes: (bytes) =>
+    new Promise((resolve, reject) => {
+      process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
+    }),
+  onSignal: (signal, listener) => void process.on(signal, listener),
   stopRequested: () =>
     new Promise((resolve) => {
       let asked = false;

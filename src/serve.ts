@@ -6,13 +6,15 @@
 import type { RequestListener } from "node:http";
 import { getCACertificates } from "node:tls";
 import { urlsFor } from "./api/urls.ts";
-import { createApp, createRecordingPool, createWriting, listen, newPublicId, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, systemSources, systemTimer, unlisten } from "./assay.ts";
+import { createApp, createWriting, newPublicId, prepareDirectory, systemSources, systemTimer } from "./assay.ts";
+import { listen, unlisten } from "./listen.ts";
+import { createRecordingPool, openCustomTypes, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
+import { startChores, writeUses } from "./chores.ts";
 import { defaultBaseUrl } from "./config.ts";
-import type { Config } from "./config.ts";
+import type { Config } from "./options.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
 import { targetProblem } from "./domain/outgoing/targets.ts";
-import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
 import type { Logger } from "./log.ts";
 import type { MailSettings } from "./outgoing/mail.ts";
 import { createResolver } from "./outgoing/resolver.ts";
@@ -52,32 +54,6 @@ export type Instance = {
 
 /** Requests that run when the server stops may take this long to end, in seconds; orchestrators kill after 10 to 30. */
 const STOP_PATIENCE = 10;
-
-/** How often the last uses of keys are written: what a loss of power may cost, and one small write a minute. */
-const USES_EVERY_MS = 60_000;
-
-const SWEEP_EVERY_MS = 3_600_000;
-
-/** How often keys that are about to end are looked for; warnings are told in days. */
-const WARN_EVERY_MS = 3_600_000;
-
-/**
- * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its upload
- * to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its files.
- */
-const SWEEP_AGE = 86_400;
-
-/** What was delivered can be looked up this long, in seconds. */
-const KEEP_DELIVERED = 30 * 86_400;
-
-/** Messages that are deleted in one write, with their log: a millisecond or two. */
-const SWEEP_AT_ONCE = 200;
-
-/**
- * How often the database is asked whether another connection wrote: the command line, or the recording thread, may have
- * left a job. It costs a few microseconds.
- */
-const LOOK_AROUND_MS = 1000;
 
 /** Templates, policies and type schemas, in bytes (semantics 10). */
 const DOCUMENT_LIMIT = 10 * 1_048_576;
@@ -147,12 +123,9 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const packages = createPackageMaker({ data: { directory, evidence, staging }, start: startPackageWorker });
     closers.push(() => packages.close());
 
-    const writeUses = async (): Promise<void> => {
-      if (store.apiKeys.hasUnwrittenUses()) await writer.run(() => store.apiKeys.writeUses());
-    };
     closers.push(async () => {
       await writer.drained();
-      await writeUses();
+      await writeUses({ store, writer });
     });
     closers.push(() => {
       // A message may take a minute, and is sent again after the next start.
@@ -184,33 +157,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     handle = app.callback();
     runner.wake();
 
-    const sweep = async (): Promise<void> => {
-      const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
-      if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
-    };
-    const sweepDeliveries = async (): Promise<void> => {
-      const before = systemSources.now() - KEEP_DELIVERED;
-      while ((await writer.run(() => store.deliveries.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
-    };
-    const others = db.prepare<[], number>("PRAGMA data_version").pluck();
-    let seen = others.get();
-    const lookAround = async (): Promise<void> => {
-      const version = others.get();
-      if (version !== seen) runner.wake();
-      seen = version;
-    };
-    const warn = async (): Promise<void> => {
-      const warned = await warnOfEndingKeys({ store, writer, now: systemSources.now, url: () => baseUrl });
-      if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
-    };
-    const chores = [
-      repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
-      repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
-      repeat(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
-      repeat(writeUses, USES_EVERY_MS, logger, "writing the last uses of keys"),
-      repeat(lookAround, LOOK_AROUND_MS, logger, "looking for jobs of others"),
-    ];
-    closers.push(() => chores.forEach((stop) => stop()));
+    closers.push(startChores({ db, store, vault, writer, runner, logger, baseUrl: () => baseUrl }));
     return { url, baseUrl, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
@@ -223,29 +170,4 @@ function mailSettings({ smtpUrl, smtpFrom, smtpTls }: Config): MailSettings | nu
   const server = smtpUrl === null ? null : parseMailServer(smtpUrl);
   const from = smtpFrom === null ? null : parseMailbox(smtpFrom);
   return server && from && { server, from, tls: smtpTls };
-}
-
-/** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
-function repeat(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
-  let running = false;
-  let stopped = false;
-  const turn = async (): Promise<void> => {
-    if (running) return;
-    running = true;
-    try {
-      await chore();
-    } catch (error) {
-      // A part that is closed under a chore is the end of the chore and no failure.
-      if (!stopped) logger.error({ err: error }, `${what} failed`);
-    } finally {
-      running = false;
-    }
-  };
-  const timer = setInterval(() => void turn(), milliseconds);
-  timer.unref();
-  void turn();
-  return () => {
-    stopped = true;
-    clearInterval(timer);
-  };
 }

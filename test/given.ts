@@ -6,7 +6,9 @@
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp, createWriting, listen, newPublicId, newSecret, openCustomTypes, prepareDirectory, startEvidenceWorker, startPackageWorker, unlisten } from "../src/assay.ts";
+import { createApp, createWriting, newPublicId, newSecret, prepareDirectory } from "../src/assay.ts";
+import { listen, unlisten } from "../src/listen.ts";
+import { openCustomTypes, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
 import { urlsFor } from "../src/api/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/outgoing/targets.ts";

@@ -6,7 +6,7 @@
  * command takes a configuration. The texts of the latter are passed on unparsed, for config.ts to judge.
  */
 import { parseArgs } from "node:util";
-import { OPTIONS } from "../config.ts";
+import { OPTIONS } from "../options.ts";
 import { cut } from "../domain/excerpt.ts";
 
 /** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */

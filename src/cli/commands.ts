@@ -1,6 +1,7 @@
 /** The commands of the program, in the order of its help. */
 import { actionSecret } from "./action.ts";
 import { apply } from "./apply.ts";
+import { configExplain, configShow } from "./config.ts";
 import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./deliveries.ts";
 import { dev } from "./dev.ts";
 import { explain } from "./explain.ts";
@@ -17,5 +18,5 @@ import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./web
 export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userDisable, memberAdd, memberSetRole, memberRemove, memberList,
   keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable,
-  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, openapi, version,
+  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, configExplain, configShow, openapi, version,
 ];

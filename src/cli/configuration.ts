@@ -1,8 +1,10 @@
 /** What commands read before they do anything: the configuration, and files that the operator names. */
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
-import { configFileName, OPTIONS, resolveConfig } from "../config.ts";
-import type { Config, OptionName, Sources } from "../config.ts";
+import { configFileName, resolveConfig } from "../config.ts";
+import { OPTIONS } from "../options.ts";
+import type { Sources } from "../config.ts";
+import type { Config, OptionName } from "../options.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Io } from "./frame.ts";

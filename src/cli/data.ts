@@ -5,13 +5,15 @@
  */
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { prepareDirectory, systemSources } from "../assay.ts";
+import { newPublicId, prepareDirectory, systemSources } from "../assay.ts";
 import { loadAddon } from "../store/addon.ts";
 import { openDatabase, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { lockDirectory } from "../store/lock.ts";
+import { openVault } from "../vault/vault.ts";
+import type { Vault } from "../vault/vault.ts";
 import { commandFailure } from "./frame.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
@@ -39,6 +41,12 @@ export function withData<T>(directory: string, work: (data: Data) => T, create =
   } finally {
     db.close();
   }
+}
+
+/** The evidence of a data directory. Whoever opened it closes it. */
+export function openEvidence(directory: string): Vault {
+  const { evidence, staging } = prepareDirectory(directory);
+  return openVault({ directory: evidence, staging, ids: newPublicId });
 }
 
 /**

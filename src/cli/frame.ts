@@ -5,6 +5,7 @@
  * code, so that a test runs a command like a function. Results go to stdout, everything else to stderr. A name may have
  * two words ("key create"); commands that share the first word form a group, which `assay help key` lists.
  */
+import { listAssets, readTextAsset } from "../assets.ts";
 import { optionsHelp } from "../config.ts";
 import { ForeignDatabaseError, NewerDatabaseError } from "../store/database.ts";
 import { DataDirectoryInUseError } from "../store/lock.ts";
@@ -18,7 +19,15 @@ export type Io = {
   stdin: AsyncIterable<Uint8Array | string>;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
+  /** Whether stdout is a terminal. */
   isTty: boolean;
+  /** Whether stdin, and stderr, is one: whether somebody can be asked, and whether a progress bar is seen. */
+  stdinIsTty: boolean;
+  stderrIsTty: boolean;
+  /** Writes bytes to stdout and resolves when more may come. Rejects when nobody reads any more. */
+  writeBytes(bytes: Uint8Array): Promise<void>;
+  /** From now on the signal does not end the process but calls `listener`, each time it comes. */
+  onSignal(signal: "SIGHUP" | "SIGUSR1", listener: () => void): void;
   /**
    * From now on the first request to stop (SIGTERM, SIGINT) does not end the process but resolves the promise with the
    * name of the signal; a second one ends the process at once. Never rejects.
@@ -155,9 +164,11 @@ function help(commands: readonly Command[], argv: readonly string[], io: Io): nu
   const [first] = words;
   const command = find(commands, words);
   const group = first === undefined ? [] : groupOf(commands, first);
+  const topic = first !== undefined && words.length === 1 ? topicText(first) : null;
   if (first === undefined) io.stdout(overview(commands));
-  else if (command && words.length === command.name.split(" ").length) io.stdout(commandHelp(command));
-  else if (group.length > 0 && words.length === 1) io.stdout(groupHelp(group, first));
+  else if (command && words.length === command.name.split(" ").length) io.stdout(commandHelp(command) + (topic === null ? "" : `\n${topic}`));
+  else if (group.length > 0 && words.length === 1) io.stdout(groupHelp(group, first) + (topic === null ? "" : `\n${topic}`));
+  else if (topic !== null) io.stdout(topic);
   else {
     const text = command ? `there is no command ${JSON.stringify(words.join(" "))}` : unknownCommand(commands, words);
     reportProblems(io, [text], argv.includes("--json"));
@@ -194,9 +205,20 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
 }
 
 function overview(commands: readonly Command[]): string {
-  const more = "assay help COMMAND tells more about one of them.";
-  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\n${more}\n`;
+  const topics = columns(topicNames().map((name) => [name, titleOf(topicText(name) ?? "")]));
+  const more = "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide.";
+  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\nTopics:\n${topics}\n${more}\n`;
 }
+
+const GUIDE = "guide/";
+
+/** The topics of the operator's guide (src/guide/), which ships inside the executable. */
+export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.slice(GUIDE.length, -".md".length));
+
+/** The text of a topic in Markdown; null where there is no such topic. */
+export const topicText = (name: string): string | null => (topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null);
+
+const titleOf = (text: string): string => /^# (.+)$/m.exec(text)?.[1] ?? "";
 
 function groupHelp(group: readonly Command[], word: string): string {
   return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${list(group)}`;

@@ -1,6 +1,6 @@
 /** `assay openapi`: the API document, for generators and reviews; needs neither data nor a running server. */
 import { apiDocument } from "../assay.ts";
-import { OPTIONS } from "../config.ts";
+import { OPTIONS } from "../options.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 

@@ -2,8 +2,9 @@
 import { X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
-import { OPTIONS } from "../config.ts";
-import type { OptionName } from "../config.ts";
+import { missingOptions } from "../config.ts";
+import { OPTIONS } from "../options.ts";
+import type { OptionName } from "../options.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
@@ -63,10 +64,8 @@ export async function runServer(
 ): Promise<ExitCode> {
   const json = args.switches.has("json");
   const { config, sources } = await configure(args.flags, io, rules);
-  if ((config.smtpUrl === null) !== (config.smtpFrom === null)) {
-    const { flag, placeholder, variable } = config.smtpUrl === null ? OPTIONS.smtpUrl : OPTIONS.smtpFrom;
-    throw commandFailure(`smtp-url and smtp-from belong together: give --${flag} ${placeholder} or ${variable} too`, EXIT.usage);
-  }
+  const missing = missingOptions(config);
+  if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
   const authorities = config.caFile === null ? null : readAuthorities(await readText(io, config.caFile), config.caFile);
   const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
   const directory = resolve(io.cwd, config.data ?? "");

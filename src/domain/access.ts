@@ -5,6 +5,7 @@
 
 export const ROLES = ["admin", "member", "snapshotter", "reader"] as const;
 export type Role = (typeof ROLES)[number];
+export const isRole = (text: string): text is Role => (ROLES as readonly string[]).includes(text);
 
 const everyone: readonly Role[] = ROLES;
 const writers: readonly Role[] = ["admin", "member"];

@@ -20,8 +20,10 @@ export const STATUS: Record<ErrorCode, number> = {
   conflict: 409,
   gone: 410,
   too_large: 413,
+  too_many: 429,
   internal: 500,
   unavailable: 503,
+  no_space: 507,
 };
 
 const JSON_TYPE = "application/json; charset=utf-8";

@@ -18,11 +18,15 @@ import type { Readable } from "node:stream";
 import { createDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, remove } from "./disk.ts";
 import type { Disk } from "./disk.ts";
+import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import { digestAt, evidencePath, placeOf, SHARD } from "./layout.ts";
 import { createStaging } from "./staging.ts";
 import type { Entry, Staged } from "./staging.ts";
 
 export type { Staged } from "./staging.ts";
+
+/** A file of the vault. */
+export type Found = { digest: string; size: number; modifiedAt: number };
 
 export type Vault = {
   /**
@@ -45,6 +49,16 @@ export type Vault = {
   describe(digest: string): Promise<{ size: number } | null>;
   /** Reads the whole file and compares its hash. An unreadable file (EIO) counts as damaged. RangeError as above. */
   verify(digest: string): Promise<"ok" | "missing" | "damaged">;
+  /**
+   * All files, shard by shard, in the order of their digests. What is published or swept meanwhile may be among them or not. `size` in
+   * bytes, `modifiedAt` in epoch seconds: when it was last published.
+   */
+  list(): AsyncIterable<Found>;
+  /**
+   * The content of a file in blocks, checked: a damaged file fails before its last block, so nobody takes it for whole. Fails with
+   * MissingEvidenceError, DamagedEvidenceError (also for EIO), RangeError as above or an ErrnoException. Stopping early closes the file.
+   */
+  read(digest: string): AsyncIterable<Buffer>;
   /** Removes the leftovers of a dead process from the staging directory, returns how many. For the start. */
   sweepStaging(): Promise<number>;
   /**
@@ -67,8 +81,8 @@ const CONFIRMED_FOR = 3_600_000;
 /** How many such names are remembered: about 2 MB. */
 const CONFIRMED_MAX = 10_000;
 
-/** Bytes read at a time by `verify`: about 0.15 ms of hashing between two turns of the event loop. */
-const VERIFY_BLOCK = 256 * 1024;
+/** Bytes read at a time: about 0.15 ms of hashing between two turns of the event loop. */
+const BLOCK = 256 * 1024;
 
 /**
  * Opens the vault and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root,
@@ -180,13 +194,29 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
     }
   }
 
-  async function hashFile(fd: number): Promise<string> {
-    const hash = createHash("sha256");
-    const block = Buffer.allocUnsafeSlow(VERIFY_BLOCK);
-    for (;;) {
-      const { bytesRead } = await disk.read(fd, block, 0, VERIFY_BLOCK, null);
-      if (bytesRead === 0) return hash.digest("hex");
-      hash.update(block.subarray(0, bytesRead));
+  async function* readChecked(digest: string): AsyncGenerator<Buffer, void, undefined> {
+    const fd = await disk.open(evidencePath(directory, digest), constants.O_RDONLY).catch((error: unknown) => {
+      throw errnoOf(error) === "ENOENT" ? new MissingEvidenceError(digest) : error;
+    });
+    try {
+      const hash = createHash("sha256");
+      // One block is held back: it is given away when the digest of all is known.
+      let held: Buffer | null = null;
+      for (;;) {
+        const block = Buffer.allocUnsafeSlow(BLOCK);
+        const { bytesRead } = await disk.read(fd, block, 0, BLOCK, null);
+        if (bytesRead === 0) break;
+        if (held) yield held;
+        held = block.subarray(0, bytesRead);
+        hash.update(held);
+      }
+      const actual = hash.digest("hex");
+      if (actual !== digest) throw new DamagedEvidenceError(digest, `its content has the digest ${actual}`);
+      if (held) yield held;
+    } catch (error) {
+      throw errnoOf(error) === "EIO" ? new DamagedEvidenceError(digest, "it cannot be read") : error;
+    } finally {
+      await disk.close(fd);
     }
   }
 
@@ -223,22 +253,27 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
     },
 
     async verify(digest) {
-      let fd: number;
       try {
-        fd = await disk.open(evidencePath(directory, digest), constants.O_RDONLY);
+        for await (const _ of readChecked(digest));
+        return "ok";
       } catch (error) {
-        if (errnoOf(error) === "ENOENT") return "missing";
+        if (error instanceof MissingEvidenceError) return "missing";
+        if (error instanceof DamagedEvidenceError) return "damaged";
         throw error;
-      }
-      try {
-        return (await hashFile(fd)) === digest ? "ok" : "damaged";
-      } catch (error) {
-        if (errnoOf(error) === "EIO") return "damaged";
-        throw error;
-      } finally {
-        await disk.close(fd);
       }
     },
+
+    async *list() {
+      for (const shard of (await disk.readdir(directory)).filter((name) => SHARD.test(name)).sort()) {
+        for (const name of (await disk.readdir(join(directory, shard))).sort()) {
+          const digest = digestAt(shard, name);
+          const found = digest === null ? null : await statOrNull(join(directory, shard, name));
+          if (digest !== null && found !== null) yield { digest, size: found.size, modifiedAt: found.mtimeMs / 1000 };
+        }
+      }
+    },
+
+    read: readChecked,
 
     async sweepStaging() {
       assertOpen();

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { commandFailure, EXIT, reportProblems, runCli } from "../../src/cli/frame.ts";
+import { commandFailure, EXIT, reportProblems, runCli, topicNames, topicText } from "../../src/cli/frame.ts";
 import type { Command, Io } from "../../src/cli/frame.ts";
 import { optionsHelp } from "../../src/config.ts";
 
@@ -14,6 +14,10 @@ const capture = () => {
     env: {},
     cwd: "/",
     isTty: false,
+    stdinIsTty: false,
+    stderrIsTty: false,
+    writeBytes: () => Promise.resolve(),
+    onSignal: () => undefined,
     stopRequested: () => Promise.resolve("SIGTERM"),
     onCrash: () => undefined,
   };
@@ -56,6 +60,9 @@ const run = async (...argv: string[]) => {
   return { code, out: out.join(""), err: err.join("") };
 };
 
+const width = Math.max(...topicNames().map((name) => name.length)) + 2;
+const TOPICS = topicNames().map((name) => `  ${name.padEnd(width)}${topicText(name)?.split("\n")[0]?.slice(2)}\n`).join("");
+
 const OVERVIEW = `Usage: assay COMMAND [OPTIONS]
 
 Commands:
@@ -70,7 +77,9 @@ Commands:
   buggy       Do buggy
   throws      Do throws
 
-assay help COMMAND tells more about one of them.
+Topics:
+${TOPICS}
+assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide.
 `;
 
 const KEY_HELP = `Usage: assay key COMMAND [OPTIONS]
@@ -166,6 +175,17 @@ test("problems: a line each, or one JSON object; control characters are shown", 
 
 test("the exit codes", () => {
   assert.equal(EXIT, { done: 0, failed: 1, usage: 2, newerDatabase: 3, dataInUse: 4, damaged: 5 });
+});
+
+test("a topic of the guide is printed as it is, after the help of a command of its name", async () => {
+  const text = topicText("configuration") as string;
+  assert.match(text, /^# \S/);
+  assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });
+  assert.match((await run("help", "configuratio")).err, "unknown command");
+  const named = { ...(COMMANDS[0] as Command), name: "configuration" };
+  const { io, out } = capture();
+  assert.is(await runCli([named], ["help", "configuration"], io), 0);
+  assert.ok(out.join("").startsWith("Usage: assay configuration") && out.join("").endsWith(`\n${text}`), out.join(""));
 });
 
 test.run();

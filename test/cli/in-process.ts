@@ -30,11 +30,17 @@ export type Started = {
   stop(): Promise<Outcome>;
   /** What the command registered for errors that nothing caught. */
   crash(error: unknown): void;
+  /** The bytes on stdout so far. */
+  bytes(): Buffer;
+  /** Sends a signal that the command listens for. */
+  signal(name: "SIGHUP" | "SIGUSR1"): void;
 };
 
 /** Starts a command that runs until it is told to stop. */
 export function start(argv: readonly string[], surroundings: Surroundings = {}): Started {
   let [out, err] = ["", ""];
+  const written: Buffer[] = [];
+  const signals = new Map<string, () => void>();
   const listeners = new Set<() => void>();
   let requestStop: (signal: string) => void = () => undefined;
   const stopRequested = new Promise<string>((resolve) => (requestStop = resolve));
@@ -54,6 +60,12 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
     env: surroundings.env ?? {},
     cwd: surroundings.cwd ?? tmpdir(),
     isTty: false,
+    stdinIsTty: false,
+    stderrIsTty: false,
+    async writeBytes(bytes) {
+      written.push(Buffer.from(bytes));
+    },
+    onSignal: (signal, listener) => void signals.set(signal, listener),
     stopRequested: () => stopRequested,
     onCrash: (listener) => void (crash = listener),
   };
@@ -75,6 +87,8 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
       return ended;
     },
     crash: (error) => crash(error),
+    bytes: () => Buffer.concat(written),
+    signal: (name) => signals.get(name)?.(),
   };
 }
 

@@ -1,7 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configFileName, defaultBaseUrl, explainConfig, OPTIONS, optionsHelp, resolveConfig } from "../../src/config.ts";
-import type { Config, Option, OptionName } from "../../src/config.ts";
+import { configFileName, defaultBaseUrl, explainConfig, missingOptions, optionsHelp, resolveConfig } from "../../src/config.ts";
+import { OPTIONS } from "../../src/options.ts";
+import type { Config, Option, OptionName } from "../../src/options.ts";
 
 type Input = Partial<Parameters<typeof resolveConfig>[0]>;
 
@@ -30,6 +31,34 @@ const DEFAULTS: Config = {
   smtpFrom: null,
   smtpTls: "required",
   caFile: null,
+  tlsCert: null,
+  tlsKey: null,
+  basePath: null,
+  trustedProxies: null,
+  metricsListen: null,
+  metricsKey: null,
+  keyRate: null,
+  addressRate: null,
+  loginLimit: 10,
+  sessionIdle: 28_800,
+  sessionLifetime: 604_800,
+  oidcIssuer: null,
+  oidcClientId: null,
+  oidcClientSecret: null,
+  oidcScopes: "openid profile email",
+  oidcGroupsClaim: "groups",
+  oidcRoles: null,
+  backupEvery: null,
+  backupDirectory: null,
+  backupKeep: 7,
+  diskReserve: 268_435_456,
+  evidenceStore: null,
+  s3Endpoint: null,
+  s3Region: "us-east-1",
+  s3AccessKey: null,
+  s3SecretKey: null,
+  checkpoints: "own",
+  networkFilesystem: "refuse",
   logLevel: "info",
 };
 
@@ -64,12 +93,22 @@ sources("every option can be set from every source", () => {
     evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
     stallTimeout: "2m", webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1", smtpUrl: "smtp://u:p%40w@mail:25", smtpFrom: "Assay <a@b.example>",
     smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
+    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
+    keyRate: "600", addressRate: "1200", loginLimit: "3", sessionIdle: "10m", sessionLifetime: "12h", oidcIssuer: "https://id.example.com/realm",
+    oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
+    backupEvery: "24h", backupDirectory: "/backups", backupKeep: "3", diskReserve: "1GB", evidenceStore: "s3://assay-evidence/prod/", s3Endpoint: "http://127.0.0.1:9000/",
+    s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
   };
   const expected: Config = {
     data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x", configFile: "c.yaml",
     bootstrap: "b.yaml", evidenceLimit: 5_368_709_120, jsonLimit: 1_048_576, formLimit: 67_108_864, headerTimeout: 10,
     requestTimeout: 5400, stallTimeout: 120, webhookAllow: ["10.0.0.0/8", "fd00:1::/32", "127.0.0.1/32"], smtpUrl: "smtp://u:p%40w@mail:25",
     smtpFrom: "Assay <a@b.example>", smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
+    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x", trustedProxies: ["10.0.0.0/8"], metricsListen: { host: "127.0.0.1", port: 9100 }, metricsKey: "0123456789abcdef",
+    keyRate: 600, addressRate: 1200, loginLimit: 3, sessionIdle: 600, sessionLifetime: 43_200, oidcIssuer: "https://id.example.com/realm",
+    oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: [{ group: "CN=ops OU=x", organization: "acme", role: "admin" }, { group: "devs", organization: "acme", role: "reader" }],
+    backupEvery: 86_400, backupDirectory: "/backups", backupKeep: 3, diskReserve: 1_073_741_824, evidenceStore: "s3://assay-evidence/prod", s3Endpoint: "http://127.0.0.1:9000",
+    s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
   };
   const rows = Object.values(OPTIONS);
   assert.equal(configOf({ flags: Object.fromEntries(rows.map((row) => [row.flag, texts[row.name]])) }), expected);
@@ -266,6 +305,18 @@ values("ranges that webhooks may reach, the mail server, and who mails", () => {
   check("smtp-tls", "smtpTls", [["required", "required"], ["optional", "optional"], ["off", "off"]], ["", "on", "true"]);
 });
 
+values("paths, tokens, counts, stores and roles that are refused", () => {
+  check("base-path", "basePath", [["/a", "/a"], ["/a/b-c/", "/a/b-c"]], ["", "/", "a", "//a", "/a//b", "/a/../b", "/a?b", "/api", "/api/v2", "/a b"]);
+  check("metrics-key", "metricsKey", [["0123456789abcdef", "0123456789abcdef"]], ["short", "0123456789 abcdef", "0123456789abcde\u00e9"]);
+  check("login-limit", "loginLimit", [["1", 1], ["1000", 1000]], ["0", "1001", "1.5", "-1", "x", ""]);
+  check("oidc-issuer", "oidcIssuer", [["https://id.example/r", "https://id.example/r"], ["http://127.0.0.1:9", "http://127.0.0.1:9"]], ["http://id.example", "https://id.example?x", "https://u@id.example", "id"]);
+  check("evidence-store", "evidenceStore", [["s3://abc", "s3://abc"], ["s3://abc/p/q/", "s3://abc/p/q"]], ["s3://", "s3://A", "https://abc", "s3://abc//p", "s3://abc/p q"]);
+  check("s3-endpoint", "s3Endpoint", [["https://s3.example:9000/", "https://s3.example:9000"]], ["s3.example", "https://s3.example/x", "https://u@s3.example", "ftp://x"]);
+  check("oidc-roles", "oidcRoles", [["a=b:admin", [{ group: "a", organization: "b", role: "admin" }]]], ["", "a", "a=b", "a=b:owner", "a=b:admin,", "=b:admin"]);
+  check("checkpoints", "checkpoints", [["external", "external"]], ["", "none"]);
+  check("network-filesystem", "networkFilesystem", [["allow", "allow"]], ["", "yes"]);
+});
+
 values("the derived base URL", () => {
   assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }), "http://localhost:80");
   assert.is(defaultBaseUrl({ host: "::", port: 80 }), "http://localhost:80");
@@ -281,7 +332,7 @@ shown("explained with units and sources", () => {
   const resolution = resolve({ flags: { listen: "[::1]:1" }, env: { ASSAY_JSON_LIMIT: "1MB" } });
   if (resolution.problems !== null) throw new Error("unexpected");
   const explained = explainConfig(resolution.config, resolution.sources);
-  assert.is(explained.length, 17);
+  assert.is(explained.length, Object.keys(DEFAULTS).length);
   assert.equal(explained.filter(({ option }) => ["data", "listen", "json-limit", "stall-timeout"].includes(option)), [
     { option: "data", value: null, source: "default" },
     { option: "listen", value: "[::1]:1", source: "flag --listen" },
@@ -306,9 +357,29 @@ shown("a secret that is set is masked, one that is not set is null", () => {
 
 shown("the help has one line per option with its default and variable", () => {
   const lines = optionsHelp().trimEnd().split("\n");
-  assert.is(lines.length, 17);
-  assert.is(lines[1], "  --listen HOST:PORT          Address to listen on (default 127.0.0.1:8001; ASSAY_LISTEN)");
-  assert.is(lines[0], "  --data DIRECTORY            Directory that holds the database and the evidence (ASSAY_DATA)");
+  assert.is(lines.length, Object.keys(DEFAULTS).length);
+  assert.is(lines[1], "  --listen HOST:PORT               Address to listen on (default 127.0.0.1:8001; ASSAY_LISTEN)");
+  assert.is(lines[0], "  --data DIRECTORY                 Directory that holds the database and the evidence (ASSAY_DATA)");
+});
+
+shown("ranges, roles and addresses are shown as they are written", () => {
+  const flags = { "trusted-proxies": "10.0.0.0/8,::1", "oidc-roles": "ops=acme:admin, devs=acme:reader", "metrics-listen": "[::1]:9" };
+  const resolution = resolve({ flags });
+  if (resolution.problems !== null) throw new Error("unexpected");
+  const values = Object.fromEntries(explainConfig(resolution.config, resolution.sources).map(({ option, value }) => [option, value]));
+  assert.is(values["trusted-proxies"], "10.0.0.0/8,::1/128");
+  assert.is(values["oidc-roles"], "ops=acme:admin,devs=acme:reader");
+  assert.is(values["metrics-listen"], "[::1]:9");
+});
+
+shown("what is missing is told for everything at once", () => {
+  assert.equal(missingOptions(configOf({})), []);
+  const flags = { "tls-key": "k.pem", "oidc-issuer": "https://id.example", "oidc-client-id": "x", "backup-directory": "/b" };
+  assert.equal(missingOptions(configOf({ flags })), [
+    "tls-cert and tls-key belong together: give --tls-cert FILE or ASSAY_TLS_CERT too",
+    "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or ASSAY_OIDC_CLIENT_SECRET too",
+    "backup-directory says nothing without backup-every: give --backup-every DURATION or ASSAY_BACKUP_EVERY too",
+  ]);
 });
 
 shown.run();

@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { gzipSync } from "node:zlib";
 import Koa from "koa";
-import { listen, unlisten } from "../../src/assay.ts";
+import { listen, unlisten } from "../../src/listen.ts";
 import { fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { BOUNDARY, CLOSING, chunk, dial, exchange, field, file, head, holdings, logged, part, until } from "./socket.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createRecordingPool } from "../../src/assay.ts";
+import { createRecordingPool } from "../../src/threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
 import { createRecorder } from "../../src/jobs/recorder.ts";

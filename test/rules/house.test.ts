@@ -10,8 +10,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   domain: [],
   "errors.ts": [],
   "assets.ts": [],
-  "log.ts": ["config.ts"],
-  "config.ts": ["domain/yaml.ts", "domain/excerpt.ts", "domain/outgoing", "domain/quantities.ts"],
+  "log.ts": ["options.ts"],
+  "options.ts": ["option-values.ts", "domain/access.ts", "domain/outgoing", "domain/quantities.ts"],
+  "option-values.ts": ["options.ts", "domain/access.ts", "domain/outgoing", "domain/quantities.ts"],
+  "config.ts": ["options.ts", "domain/yaml.ts", "domain/excerpt.ts"],
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
   // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
@@ -24,6 +26,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ui: ["http", "store", "domain", "errors.ts", "assets.ts"],
   cli: ["*"],
   "assay.ts": ["*"],
+  "callers.ts": ["api", "http", "store", "domain"],
+  "listen.ts": ["http"],
+  "threads.ts": ["assets.ts", "jobs", "workers"],
+  "chores.ts": ["*"],
   "serve.ts": ["*"],
   "main.ts": ["*"],
 };

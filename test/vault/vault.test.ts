@@ -4,6 +4,7 @@ import { PassThrough } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { disk as realDisk } from "../../src/vault/disk.ts";
+import { DamagedEvidenceError, MissingEvidenceError } from "../../src/vault/errors.ts";
 import { chunks, contentOf, digestOf, gate, givenRoot, givenVault, rejection, removeRoots, watchedDisk } from "./given.ts";
 
 /** More than is held in memory. */
@@ -299,6 +300,44 @@ inspecting("nothing but a digest becomes a path", async () => {
     assert.instance(await rejection(vault.describe(digest)), RangeError);
     assert.instance(await rejection(vault.verify(digest)), RangeError);
   }
+  await vault.close();
+});
+
+inspecting("lists what is there, and passes over strangers", async () => {
+  const { vault, directory: root, store } = givenVault();
+  const contents = [contentOf(10), contentOf(LARGE), contentOf(0)];
+  const digests: string[] = [];
+  for (const content of contents) digests.push(await store(content));
+  mkdirSync(join(root, "lost+found"));
+  writeFileSync(join(root, (digests[0] as string).slice(0, 2), "notes.txt"), "x");
+  const found = [];
+  for await (const file of vault.list()) found.push(file);
+  assert.equal(found.map(({ digest, size }) => [digest, size]), contents.map((content) => [digestOf(content), content.length]).sort());
+  assert.ok(found.every(({ modifiedAt }) => modifiedAt > 1_000_000_000));
+  await vault.close();
+});
+
+inspecting("reads in blocks, and gives the last one only when the content is right", async () => {
+  const { vault, pathOf, store } = givenVault();
+  const content = contentOf(LARGE);
+  const digest = await store(content);
+  const read = async (name: string): Promise<Buffer[]> => {
+    const blocks: Buffer[] = [];
+    for await (const block of vault.read(name)) blocks.push(block);
+    return blocks;
+  };
+  assert.ok(Buffer.concat(await read(digest)).equals(content));
+  assert.equal(await read(await store(contentOf(0))), []);
+  const changed = Buffer.from(content);
+  changed[0] = (changed[0] ?? 0) ^ 1;
+  writeFileSync(pathOf(digest), changed);
+  let given = 0;
+  const failure = await rejection((async () => {
+    for await (const block of vault.read(digest)) given += block.length;
+  })());
+  assert.instance(failure, DamagedEvidenceError);
+  assert.ok(given < LARGE);
+  assert.instance(await rejection(read(digestOf(contentOf(1)))), MissingEvidenceError);
   await vault.close();
 });
 

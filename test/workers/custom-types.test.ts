@@ -1,7 +1,7 @@
 /** Definitions and data in real threads: what is judged, what is stopped, and that nobody waits for the endless rules of others. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openCustomTypes } from "../../src/assay.ts";
+import { openCustomTypes } from "../../src/threads.ts";
 import { AppError } from "../../src/errors.ts";
 import { createCustomTypes } from "../../src/workers/custom-types.ts";
 import type { CustomVerdict, TypeDefinition } from "../../src/workers/custom-types.ts";

@@ -7,7 +7,7 @@ import { buffer } from "node:stream/consumers";
 import { Worker } from "node:worker_threads";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { startPackageWorker } from "../../src/assay.ts";
+import { startPackageWorker } from "../../src/threads.ts";
 import { DamagedEvidenceError } from "../../src/vault/errors.ts";
 import { evidencePath } from "../../src/vault/layout.ts";
 import { PackageWorkerError, PackagesBusyError, createPackageMaker } from "../../src/workers/packages.ts";

@@ -1,0 +1,101 @@
+/**
+ * What a serving process does by the clock, beside answering: each chore runs at the start and then every so often, never twice at a time. What a
+ * committed write asks for is no chore but a job (jobs/runner.ts).
+ */
+import { systemSources } from "./assay.ts";
+import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
+import type { Runner } from "./jobs/runner.ts";
+import type { Logger } from "./log.ts";
+import type { Db } from "./store/database.ts";
+import type { Store } from "./store/index.ts";
+import type { Writer } from "./store/writer.ts";
+import type { Vault } from "./vault/vault.ts";
+
+/** How often the last uses of keys are written: what a loss of power may cost, and one small write a minute. */
+const USES_EVERY_MS = 60_000;
+
+const SWEEP_EVERY_MS = 3_600_000;
+
+/** How often keys that are about to end are looked for; warnings are told in days. */
+const WARN_EVERY_MS = 3_600_000;
+
+/**
+ * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its upload
+ * to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its files.
+ */
+const SWEEP_AGE = 86_400;
+
+/** What was delivered can be looked up this long, in seconds. */
+const KEEP_DELIVERED = 30 * 86_400;
+
+/** Messages that are deleted in one write, with their log: a millisecond or two. */
+const SWEEP_AT_ONCE = 200;
+
+/**
+ * How often the database is asked whether another connection wrote: the command line, or the recording thread, may have
+ * left a job. It costs a few microseconds.
+ */
+const LOOK_AROUND_MS = 1000;
+
+type ChoreParts = { db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string };
+
+/** Starts all chores; the function that is returned stops them. */
+export function startChores({ db, store, vault, writer, runner, logger, baseUrl }: ChoreParts): () => void {
+  const sweep = async (): Promise<void> => {
+    const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+    if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
+  };
+  const sweepDeliveries = async (): Promise<void> => {
+    const before = systemSources.now() - KEEP_DELIVERED;
+    while ((await writer.run(() => store.deliveries.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
+  };
+  const others = db.prepare<[], number>("PRAGMA data_version").pluck();
+  let seen = others.get();
+  const lookAround = async (): Promise<void> => {
+    const version = others.get();
+    if (version !== seen) runner.wake();
+    seen = version;
+  };
+  const warn = async (): Promise<void> => {
+    const warned = await warnOfEndingKeys({ store, writer, now: systemSources.now, url: baseUrl });
+    if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
+  };
+  const chores = [
+    repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
+    repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
+    repeat(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
+    repeat(() => writeUses({ store, writer }), USES_EVERY_MS, logger, "writing the last uses of keys"),
+    repeat(lookAround, LOOK_AROUND_MS, logger, "looking for jobs of others"),
+  ];
+  return () => chores.forEach((stop) => stop());
+}
+
+/** Writes the last uses of keys, if there are any. */
+export async function writeUses({ store, writer }: { store: Store; writer: Writer }): Promise<void> {
+  if (store.apiKeys.hasUnwrittenUses()) await writer.run(() => store.apiKeys.writeUses());
+}
+
+/** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
+export function repeat(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
+  let running = false;
+  let stopped = false;
+  const turn = async (): Promise<void> => {
+    if (running) return;
+    running = true;
+    try {
+      await chore();
+    } catch (error) {
+      // A part that is closed under a chore is the end of the chore and no failure.
+      if (!stopped) logger.error({ err: error }, `${what} failed`);
+    } finally {
+      running = false;
+    }
+  };
+  const timer = setInterval(() => void turn(), milliseconds);
+  timer.unref();
+  void turn();
+  return () => {
+    stopped = true;
+    clearInterval(timer);
+  };
+}

@@ -1,0 +1,63 @@
+/** The threads beside the main one: how each is started, and with how much memory. */
+import { Worker } from "node:worker_threads";
+import type { WorkerOptions } from "node:worker_threads";
+import { workerEntry } from "./assets.ts";
+import type { RecordingPool } from "./jobs/recorder.ts";
+import type { CustomTypeResult, JqTask, SchemaTask } from "./workers/custom-type-worker.ts";
+import { createCustomTypes } from "./workers/custom-types.ts";
+import type { CustomTypes } from "./workers/custom-types.ts";
+import { createPool } from "./workers/pool.ts";
+import type { RecordingWorkerData } from "./workers/recording-worker.ts";
+
+/** Starts the thread that reads evidence. */
+export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence-worker", options);
+
+/** Starts the thread that makes audit packages; the database must be open already. */
+export const startPackageWorker = (options: WorkerOptions): Worker =>
+  // What it makes lives for a moment: a small nursery keeps it small.
+  startWorker("package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
+
+/** The thread that records large reports on a connection of its own; its database must be open already. */
+export const createRecordingPool = (directory: string): RecordingPool =>
+  createPool({
+    name: "recording",
+    size: 1,
+    queueLimit: 2,
+    // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
+    start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData, resourceLimits: { maxYoungGenerationSizeMb: 4 } }),
+  });
+
+/**
+ * What users wrote for their attestation types, compiled and run in threads that are started when they are first needed. Two of a
+ * kind: one that somebody's endless rule holds for seconds leaves one for everybody else, and more would take the server's cores.
+ */
+export function openCustomTypes(): CustomTypes & { close(): Promise<void> } {
+  const pool = <Task>(name: string, stackSizeMb: number) =>
+    createPool<Task, CustomTypeResult>({
+      name,
+      size: 2,
+      queueLimit: 256,
+      laneLimit: 64,
+      // One rule may leave a hundred megabytes behind; starting anew takes a tenth of a second.
+      keepIdle: 30_000,
+      start: () => startWorker("custom-type-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb } }),
+    });
+  const [schemas, expressions] = [pool<SchemaTask>("schemas of attestation types", SCHEMA_STACK_MB), pool<JqTask>("rules of attestation types", JQ_STACK_MB)];
+  return {
+    ...createCustomTypes({ schemas, expressions }),
+    async close() {
+      await Promise.all([schemas.close(), expressions.close()]);
+    },
+  };
+}
+
+/** Schemas become code that nests as deeply as they have properties, and definitions that refer to definitions. */
+const SCHEMA_STACK_MB = 16;
+/** Deep recursion ends on this stack, with an error, before it fills the one of a megabyte that jq has inside its own memory. */
+const JQ_STACK_MB = 1;
+
+/** From its file in a checkout, and from the bundle in an executable. */
+function startWorker(name: string, options: WorkerOptions): Worker {
+  const entry = workerEntry(name);
+  return new Worker(entry.source, { ...options, eval: entry.eval });
+}
