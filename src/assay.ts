@@ -31,12 +31,15 @@ import { createRunner } from "./jobs/runner.ts";
 import type { Runner } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger } from "./log.ts";
+import { translateStorageError } from "./room.ts";
+import type { Room } from "./room.ts";
 import type { Sender } from "./outgoing/sender.ts";
 import { leaveCheckpoints } from "./store/database.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { Store } from "./store/index.ts";
 import { createUnchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
+import type { Guard } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
 import type { PackageMaker } from "./workers/packages.ts";
@@ -68,13 +71,13 @@ export const systemTimer: Timer = (seconds, ring) => {
  * leaves messages to the outside where they are; `urls` is asked once the server listens.
  */
 export function createWriting(parts: {
-  db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls;
+  db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
 }) {
-  const { db, store, pool, sender, urls, ...rest } = parts;
+  const { db, store, pool, sender, urls, guard, ...rest } = parts;
   const writer: Writer = new Writer(db, (writes) => {
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
-  });
+  }, undefined, guard);
   const recorder = createRecorder({ store, writer, now: parts.now, pool, jobsAdded: () => runner.wake() });
   if (pool) leaveCheckpoints(db);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
@@ -96,6 +99,7 @@ export type Parts = {
   evidence: EvidenceStage & EvidenceReader;
   customTypes: CustomTypes;
   packages: PackageMaker;
+  room: Pick<Room, "admit" | "failed">;
   limits: BodyLimits;
   baseUrl: string;
   /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
@@ -126,6 +130,11 @@ export function createApp(parts: Parts): Koa {
       for (const work of pending) await work();
     },
     evidence: parts.evidence,
+    admit: (bytes) => parts.room.admit(bytes),
+    translate(error, changes) {
+      if (changes) parts.room.failed(error);
+      return translateStorageError(error);
+    },
     newId: newPublicId,
     logRequest(entry, error) {
       const known = error instanceof AppError;

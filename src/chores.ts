@@ -3,9 +3,11 @@
  * committed write asks for is no chore but a job (jobs/runner.ts).
  */
 import { systemSources } from "./assay.ts";
+import { AppError } from "./errors.ts";
 import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
 import type { Runner } from "./jobs/runner.ts";
 import type { Logger } from "./log.ts";
+import type { Room } from "./room.ts";
 import type { Db } from "./store/database.ts";
 import type { Store } from "./store/index.ts";
 import type { Writer } from "./store/writer.ts";
@@ -37,10 +39,13 @@ const SWEEP_AT_ONCE = 200;
  */
 const LOOK_AROUND_MS = 1000;
 
-type ChoreParts = { db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string };
+/** How often the free space is measured: a few microseconds, and what a full second of uploads takes is still within the reserve. */
+const ROOM_EVERY_MS = 2_000;
+
+type ChoreParts = { room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string };
 
 /** Starts all chores; the function that is returned stops them. */
-export function startChores({ db, store, vault, writer, runner, logger, baseUrl }: ChoreParts): () => void {
+export function startChores({ room, db, store, vault, writer, runner, logger, baseUrl }: ChoreParts): () => void {
   const sweep = async (): Promise<void> => {
     const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
     if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
@@ -61,6 +66,7 @@ export function startChores({ db, store, vault, writer, runner, logger, baseUrl 
     if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
   };
   const chores = [
+    repeat(room.look, ROOM_EVERY_MS, logger, "looking at the free space"),
     repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
     repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
     repeat(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
@@ -85,8 +91,9 @@ export function repeat(chore: () => Promise<void>, milliseconds: number, logger:
     try {
       await chore();
     } catch (error) {
-      // A part that is closed under a chore is the end of the chore and no failure.
-      if (!stopped) logger.error({ err: error }, `${what} failed`);
+      // A part that is closed under a chore is the end of the chore and no failure; that no changes are taken was told already.
+      const noRoom = error instanceof AppError && error.code === "no_space";
+      if (!stopped && !noRoom) logger.error({ err: error }, `${what} failed`);
     } finally {
       running = false;
     }

@@ -11,11 +11,13 @@ import { listen, unlisten } from "./listen.ts";
 import { createRecordingPool, openCustomTypes, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
 import { startChores, writeUses } from "./chores.ts";
+import { AppError } from "./errors.ts";
 import { defaultBaseUrl } from "./config.ts";
 import type { Config } from "./options.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
 import { targetProblem } from "./domain/outgoing/targets.ts";
 import type { Logger } from "./log.ts";
+import { createRoom, freeBytes, writeOnTrial } from "./room.ts";
 import type { MailSettings } from "./outgoing/mail.ts";
 import { createResolver } from "./outgoing/resolver.ts";
 import { createSender } from "./outgoing/sender.ts";
@@ -24,6 +26,7 @@ import type { Db } from "./store/database.ts";
 import { openStore } from "./store/index.ts";
 import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
+import { isStorageFailure } from "./store/writer.ts";
 import { openVault } from "./vault/vault.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 import { createPackageMaker } from "./workers/packages.ts";
@@ -88,6 +91,10 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       // All of it in the one file, as somebody who copies a stopped server's database expects.
       try {
         db.pragma("wal_checkpoint(TRUNCATE)");
+      } catch (error) {
+        // Nothing is lost: the next start finds the log where it is.
+        if (!isStorageFailure(error)) throw error;
+        logger.warn({ err: error }, "the write-ahead log could not be emptied");
       } finally {
         db.close();
       }
@@ -103,11 +110,26 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       ca: options.authorities && [...getCACertificates("default"), ...options.authorities],
       version: buildInfo().version,
     });
+    const room = createRoom({
+      reserve: config.diskReserve,
+      logger,
+      free: () => freeBytes(directory),
+      tryOut: async () => {
+        for (const place of [staging, evidence]) await writeOnTrial(place);
+        await writer.run(() => store.writeOnTrial(), true);
+      },
+      reopened: () => runner.wake(),
+    });
+    await room.look();
     // Known for sure once the server listens; until then nobody asks.
     let baseUrl = config.baseUrl;
-    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl) });
+    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room });
     // The lock says that whoever worked on a job is gone.
-    const interrupted = await writer.run(() => store.jobs.releaseAll());
+    const interrupted = await writer.run(() => store.jobs.releaseAll(), true).catch((error: unknown) => {
+      // On a full disk the server still reads; the leases end by themselves.
+      if (!(error instanceof AppError) || room.reason() === null) throw error;
+      return 0;
+    });
     if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
     options.beforeListening?.({ db, store });
 
@@ -125,7 +147,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
 
     closers.push(async () => {
       await writer.drained();
-      await writeUses({ store, writer });
+      if (room.reason() === null) await writeUses({ store, writer });
     });
     closers.push(() => {
       // A message may take a minute, and is sent again after the next start.
@@ -142,7 +164,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const port = Number(new URL(url).port || 80);
     if (options.derivesBaseUrl) baseUrl = defaultBaseUrl({ host: config.listen.host, port });
     const app = createApp({
-      db, store, writer, recorder, runner, logger, baseUrl,
+      db, store, writer, recorder, runner, room, logger, baseUrl,
       sources: systemSources,
       targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
@@ -157,7 +179,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     handle = app.callback();
     runner.wake();
 
-    closers.push(startChores({ db, store, vault, writer, runner, logger, baseUrl: () => baseUrl }));
+    closers.push(startChores({ room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl }));
     return { url, baseUrl, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));

@@ -18,6 +18,7 @@ import type { Db } from "../src/store/database.ts";
 import { keyDigest } from "../src/store/api-keys.ts";
 import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
+import { createRoom } from "../src/room.ts";
 import { openVault } from "../src/vault/vault.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
 import { createPackageMaker } from "../src/workers/packages.ts";
@@ -68,9 +69,17 @@ export async function startServer(options: ServerOptions = {}) {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
-  const { writer, recorder, runner } = createWriting({ db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
+  const disk = { free: Infinity, fails: false };
+  const room = createRoom({
+    reserve: 1_000_000, logger, reopened: () => runner.wake(),
+    free: async () => disk.free,
+    tryOut: async () => {
+      if (disk.fails) throw Object.assign(new Error("input/output error"), { code: "EIO" });
+    },
+  });
+  const { writer, recorder, runner } = createWriting({ guard: room, db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
   const app = createApp({
-    db, store, writer, recorder, runner, sources, logger,
+    db, store, writer, recorder, runner, room, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     packages,
@@ -232,7 +241,7 @@ export async function startServer(options: ServerOptions = {}) {
   }
 
   return {
-    url, db, store, writer, runner, vault, directory, clock, lines, given, call,
+    url, db, store, writer, runner, room, disk, vault, directory, clock, lines, given, call,
     /** What a further server can start from; this one must live as long as others start. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
     /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */

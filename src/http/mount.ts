@@ -3,23 +3,23 @@
  * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
  */
 import { hash } from "node:crypto";
-import { parse as parseQuery } from "node:querystring";
 import Router from "@koa/router";
 import type Koa from "koa";
-import type { TObject, TSchema } from "typebox";
+import type { TObject } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Feature, OrgPermission, Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
-import { hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
+import { declaredLength, hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
 import type { BodyLimits } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, Method, Reply, Signature } from "./operation.ts";
+import { checked, queryOf } from "./parameters.ts";
 import { sendDownload, sendError, sendStream, sendText, utf8 } from "./reply.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
-import { textProblem, validate } from "./validate.ts";
+import { validate } from "./validate.ts";
 
 /** Who calls. The kit only passes it on; `name` and `publicId` go to log and audit. */
 export type Caller = {
@@ -83,6 +83,10 @@ export type House<Context, M extends Membership = Membership> = {
   /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
   answers: { readonly state: number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
   evidence: EvidenceStage;
+  /** @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are known. */
+  admit(bytes: number): void;
+  /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
+  translate(error: unknown, changes: boolean): unknown;
   newId(): string;
   logRequest(line: RequestEntry, error: unknown): void;
   /** Whether every answer is checked against its declared shape (tests and development). */
@@ -146,9 +150,9 @@ export function arrive<Context, M extends Membership>(house: House<Context, M>):
     try {
       await next();
     } catch (error) {
-      failure = error;
-      if (error instanceof ClientGoneError) ctx.respond = false;
-      else sendError(ctx, error, requestId);
+      failure = error instanceof ClientGoneError ? error : house.translate(error, ctx.method !== "GET" && ctx.method !== "HEAD");
+      if (failure instanceof ClientGoneError) ctx.respond = false;
+      else sendError(ctx, failure, requestId);
     }
     const done = (): void => {
       house.logRequest(
@@ -222,6 +226,7 @@ async function serve<Context, M extends Membership>(
   const facts = authorize(house, operation, ctx, organization);
   seen.facts = facts;
   if (operation.status === "removed") throw gone();
+  if (operation.method !== "GET") house.admit(declaredLength(ctx.req) ?? 0);
   const { signature } = operation;
   // Before the body is read: nobody sends one to a door that is not there.
   if (signature) knock(house, operation, signature, ctx, facts);
@@ -330,45 +335,6 @@ function confirm<Context, M extends Membership>(house: House<Context, M>, operat
   if (!isOrgPermission(operation.permission)) return;
   facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membershipNow(caller, organization));
 }
-
-/** Path or query values, as text at first, checked and turned into what the shape says. */
-function checked(schema: TSchema, values: Record<string, unknown>, where: string): Record<string, unknown> {
-  for (const [name, value] of Object.entries(values)) {
-    for (const text of Array.isArray(value) ? value : [value]) {
-      const problem = typeof text === "string" ? textProblem(text) : null;
-      if (problem) throw invalid({ [name]: problem });
-    }
-  }
-  const problems = validate(schema, values, "coercing", where);
-  if (problems) throw invalid(problems);
-  return values;
-}
-
-/**
- * The declared query parameters. Repeatable ones come as a list, whether the key was repeated or the values were joined by
- * commas (wire-contract 1.1); of a single one that is repeated, the last value counts. Others are ignored. A list holds each
- * value once: it always names a set, and an address has room for a hundred thousand repetitions, each of them work.
- */
-function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
-  if (querystring === "" || Object.keys(schema.properties).length === 0) return {};
-  // The parser ignores what comes after its last key: a list would be filtered by some of what was asked for.
-  if (querystring.split("&", MAX_QUERY_KEYS + 1).length > MAX_QUERY_KEYS) throw badRequest(`The query has more than ${MAX_QUERY_KEYS} parameters`);
-  const raw = parseQuery(querystring, "&", "=", { maxKeys: MAX_QUERY_KEYS });
-  const values: Record<string, unknown> = {};
-  for (const [name, shape] of Object.entries(schema.properties)) {
-    const given = raw[name];
-    if (given === undefined) continue;
-    const all = Array.isArray(given) ? given : [given];
-    const { type, "x-repeated": repeated } = shape as { type?: string; "x-repeated"?: boolean };
-    // Python writes its booleans as True and False.
-    const single = type === "boolean" ? all.at(-1)?.toLowerCase() : all.at(-1);
-    values[name] = repeated ? [...new Set(all.flatMap((text) => text.split(",")))] : single;
-  }
-  return values;
-}
-
-/** list_attestations_for_criteria takes one key per commit; a thousand commits are a large pull request. */
-const MAX_QUERY_KEYS = 5_000;
 
 type ReadBody = { body: unknown; sent: ReadonlySet<string>; unread: Buffer | null; file: Input<TObject, TObject, never>["file"]; staged: StagedFile | null };
 const NOTHING_SENT: ReadonlySet<string> = new Set();

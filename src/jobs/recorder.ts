@@ -109,7 +109,8 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
    */
   async function checkpoint(thread: RecordingPool): Promise<void> {
     await thread.run({ type: "checkpoint" }, { deadline: DEADLINE });
-    await writer.lend(() => thread.run({ type: "checkpoint" }, { deadline: DEADLINE }));
+    // Also while no changes are taken: it gives room back.
+    await writer.lend(() => thread.run({ type: "checkpoint" }, { deadline: DEADLINE }), true);
   }
 
   return {

@@ -7,7 +7,7 @@
  * is tried again for ever, more and more rarely: a handler that gives up resolves. Handlers bound their own time.
  */
 import type { Timer } from "../domain/time.ts";
-import { unavailable } from "../errors.ts";
+import { AppError, unavailable } from "../errors.ts";
 import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
 import type { Store } from "../store/index.ts";
@@ -222,6 +222,8 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
 
   function trouble(error: unknown): void {
     restUntil = now() + REST;
+    // Who refuses all writes for want of room says so by itself, once.
+    if (error instanceof AppError && error.code === "no_space") return;
     logger.error({ err: error }, "the queue of jobs could not be read or written");
   }
 

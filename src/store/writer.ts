@@ -14,6 +14,15 @@ const BATCH_JOBS = 64;
 /** ... or this many milliseconds, so that reads that wait for the thread are not starved. */
 const BATCH_MS = 5;
 
+/** Decides whether anything is written at all, and is told of what the storage failed. */
+export type Guard = {
+  /** @throws what is told to whoever wants to write now. */
+  admit(): void;
+  failed(error: unknown): void;
+};
+
+const OPEN: Guard = { admit: () => undefined, failed: () => undefined };
+
 type Job = {
   work: () => unknown;
   resolve: (value: unknown) => void;
@@ -25,6 +34,7 @@ export class Writer {
   readonly #queue: Job[] = [];
   readonly #onBatch: (size: number, milliseconds: number) => void;
   readonly #clock: () => number;
+  readonly #guard: Guard;
   readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: (() => Promise<void>)[] = [];
   #scheduled = false;
@@ -32,8 +42,9 @@ export class Writer {
   #idle: (() => void)[] = [];
 
   /** `onBatch` is told the size and duration of every committed batch (metrics); `clock` gives milliseconds that never go back. */
-  constructor(db: Db, onBatch: (size: number, milliseconds: number) => void = () => undefined, clock: () => number = () => performance.now()) {
+  constructor(db: Db, onBatch: (size: number, milliseconds: number) => void = () => undefined, clock: () => number = () => performance.now(), guard = OPEN) {
     this.#db = db;
+    this.#guard = guard;
     this.#onBatch = onBatch;
     this.#clock = clock;
     this.#sql = {
@@ -48,10 +59,11 @@ export class Writer {
   /**
    * Runs `work` inside the next batch and resolves with its result after the batch was committed.
    * Rejects with what `work` threw (its changes are undone), or with AppError `unavailable` when the batch itself could not
-   * be committed: then nothing of it was stored.
+   * be committed: then nothing of it was stored. While the guard admits no writes it rejects at once, unless the work is a `trial`.
    */
-  run<T>(work: () => T): Promise<T> {
+  run<T>(work: () => T, trial = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (!trial) this.#guard.admit();
       this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
@@ -61,8 +73,9 @@ export class Writer {
    * Lends the right to write to another connection: while `work` runs, no batch does, and whoever has the other connection
    * finds the database unlocked. What is queued meanwhile waits; reads go on. Resolves or rejects as `work` does.
    */
-  lend<T>(work: () => Promise<T>): Promise<T> {
+  lend<T>(work: () => Promise<T>, trial = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (!trial) this.#guard.admit();
       this.#loans.push(() => work().then(resolve, reject));
       this.#schedule();
     });
@@ -114,6 +127,7 @@ export class Writer {
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
       // BEGIN itself may have failed, with nothing taken from the queue: those who wait are told, not left hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
+      this.#guard.failed(error);
       const failure = unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
       for (const job of batch) job.reject(failure);
       settle.length = 0;
@@ -134,6 +148,7 @@ export class Writer {
       if (!this.#db.inTransaction) throw error;
       this.#sql.undo.run();
       this.#sql.release.run();
+      if (isStorageFailure(error)) this.#guard.failed(error);
       const refusal = error instanceof AppError || !isStorageFailure(error) ? error : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
       return () => job.reject(refusal);
     }

@@ -56,6 +56,8 @@ const house: House<Context> = {
   read: (work) => work(),
   answers: { state: 1, get: () => undefined, keep: () => undefined },
   evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  admit: () => undefined,
+  translate: (error) => error,
   newId: () => "id",
   logRequest: () => undefined,
   checkResponses: true,

@@ -48,6 +48,8 @@ const house = (checkResponses: boolean): House<null> => ({
   read: (work) => work(),
   answers: { state: 1, get: (key) => kept.get(key)?.value, keep: (key, value, size) => void kept.set(key, { value, size }) },
   evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  admit: () => undefined,
+  translate: (error) => error,
   newId: () => "id",
   logRequest: (entry, error) => void lines.push({ entry, error }),
   checkResponses,

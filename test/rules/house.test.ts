@@ -30,6 +30,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "listen.ts": ["http"],
   "threads.ts": ["assets.ts", "jobs", "workers"],
   "chores.ts": ["*"],
+  "room.ts": ["store/writer.ts", "errors.ts", "log.ts"],
   "serve.ts": ["*"],
   "main.ts": ["*"],
 };
