@@ -40,7 +40,7 @@ const SWEEP_AT_ONCE = 200;
 const LOOK_AROUND_MS = 1000;
 
 /** How often the free space is measured: a few microseconds, and what a full second of uploads takes is still within the reserve. */
-const ROOM_EVERY_MS = 2_000;
+const ROOM_EVERY_MS = 1_000;
 
 type ChoreParts = { room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string };
 

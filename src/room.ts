@@ -26,9 +26,12 @@ export type Room = {
 /** What has to be free beyond the reserve before changes are taken again, as a part of it: no coming and going at the edge. */
 const MARGIN = 0.1;
 
-/** Error numbers that tell of the storage and not of a mistake: no room, no quota, the device, the mount, rights. */
+/**
+ * Codes that tell of the storage and not of a mistake: no room, no quota, the device, the mount, rights. What a device cannot read SQLite calls
+ * corrupt.
+ */
 const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
-const TROUBLE = new Set(["EIO", "EROFS", "EACCES", "EPERM", "ENODEV", "ESTALE", "ENXIO"]);
+const TROUBLE = new Set(["EIO", "EROFS", "EACCES", "EPERM", "ENODEV", "ESTALE", "ENXIO", "SQLITE_CORRUPT", "SQLITE_NOTADB"]);
 
 const MB = 1_048_576;
 
@@ -104,7 +107,7 @@ export function translateStorageError(error: unknown): unknown {
   const code = codeOf(error);
   if (code === null) return error;
   if (NO_ROOM.has(code)) return new AppError("no_space", readOnly(`there is no room left on the disk of the data directory (${code})`).message, { internal: error, headers: { "Retry-After": "60" } });
-  return unavailable(`The server's storage failed (${code}). Nothing was changed. Please try again`, 5, error);
+  return unavailable(`The server's storage failed (${code}). Nothing was changed. Please try again; the operator finds more with assay verify`, 5, error);
 }
 
 /** The code of an error that comes from the storage, also as the cause that an AppError keeps for the log; null for any other. */

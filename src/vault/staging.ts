@@ -9,7 +9,7 @@
 import { createHash, hash } from "node:crypto";
 import { constants } from "node:fs";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { remove, writeAll } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { TooLargeError } from "./errors.ts";
@@ -61,7 +61,9 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
     const upload = createUpload();
     try {
       let size = 0;
-      for await (const chunk of source as AsyncIterable<Buffer>) {
+      // Left alone, leaving the loop would destroy a stream with an error of its own, which would be taken for the reason.
+      const chunks = source instanceof Readable ? source.iterator({ destroyOnReturn: false }) : source;
+      for await (const chunk of chunks as AsyncIterable<Buffer>) {
         size += chunk.length;
         if (size > limit) throw new TooLargeError(limit);
         await upload.add(chunk);
@@ -71,6 +73,7 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
       return { digest: entry.digest, size: entry.size, token: entry.token };
     } catch (error) {
       await upload.abandon();
+      if (source instanceof Readable) source.destroy();
       throw error;
     }
   }

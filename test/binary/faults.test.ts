@@ -1,0 +1,292 @@
+// The executable on storage that fails: a disk that is full for real (a small tmpfs in a mount namespace of its own), and system calls that fail
+// on chosen files (faults.c, loaded before the C library). In every case: what was acknowledged is there, what was refused is not, no half-written
+// evidence is seen, and the server goes on by itself once the storage does.
+
+import { createHash } from "node:crypto";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { loadAddon } from "../../src/store/addon.ts";
+import { clientOf, told } from "./client.ts";
+import type { Client } from "./client.ts";
+import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
+import type { Running } from "./executable.ts";
+
+const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
+const MB = 1_048_576;
+const sha256 = (content: Buffer | string): string => createHash("sha256").update(content).digest("hex");
+
+/** A trail for attestations to lie on. */
+async function prepare(client: Client): Promise<void> {
+  await told(client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }), 201);
+  await told(client.form("PUT", "/trails/acme/backend", "data_json", { name: "release-1" }), 201);
+}
+
+const evidenceOf = (name: string, size: number): Buffer => Buffer.alloc(size, `${name} `);
+
+const attest = (client: Client, name: string, size = 20_000) =>
+  client.form("POST", "/attestations/acme/backend/trail/release-1/generic", "data_json", { attestation_name: name, is_compliant: true, user_data: {} }, {
+    part: "attachment_file", name: `${name}.bin`, content: evidenceOf(name, size),
+  });
+
+/** Everything of `acknowledged` is there, whole, and nothing else is. */
+async function inspect(client: Client, data: string, acknowledged: ReadonlyMap<string, number>): Promise<void> {
+  for (const [name, size] of acknowledged) {
+    const [row] = await told(client.json("GET", `/attestations/acme/backend/trail/release-1/${name}`), 200);
+    const file = await client.json("GET", `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`);
+    assert.is(file.status, 200, name);
+    assert.ok(file.bytes.equals(evidenceOf(name, size)), `${name} came back with ${file.bytes.length} bytes of other content`);
+  }
+  const root = join(data, "evidence");
+  for (const shard of readdirSync(root).filter((name) => name.length === 2))
+    for (const name of readdirSync(join(root, shard))) assert.is(sha256(readFileSync(join(root, shard, name))), shard + name, "a file that is not what its name says");
+}
+
+/** Of a stopped server. */
+function inspectDatabase(data: string, names: readonly string[]): void {
+  // A copy: SQLite does not open files through the root of another process.
+  const copy = mkdtempSync(join(tmpdir(), "assay-faults-"));
+  copyFileSync(join(data, "assay.db"), join(copy, "assay.db"));
+  const db = new Database(join(copy, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
+  try {
+    assert.equal(db.pragma("integrity_check", { simple: true }), "ok");
+    assert.equal(db.pragma("foreign_key_check"), []);
+    assert.equal(db.prepare("SELECT name FROM attestations ORDER BY name").pluck().all(), [...names].sort());
+  } finally {
+    db.close();
+    rmSync(copy, { recursive: true });
+  }
+}
+
+const keyOf = (init: { code: number | null; stdout: string; stderr: string }): string => {
+  assert.is(init.code, 0, init.stderr);
+  return init.stdout.trim();
+};
+
+const INIT = ["init", "--org", "acme", "--user", "ops"];
+const CLOSED = /"reason":"([^"]*)"[^\n]*taking no changes, only reads/;
+const REOPENED = /taking changes again/;
+
+// ---- a full disk
+
+const mountable = process.getuid?.() === 0 && spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
+const full = suite("faults: a full disk");
+const onDisk = mountable ? full : full.skip;
+if (!mountable) console.log("skipped: this process may not mount a file system in a namespace of its own");
+
+/** A file system of `size` bytes at /mnt of a namespace that lives until `end`; `path` leads there from outside. */
+async function smallDisk(size: number) {
+  const holder: ChildProcess = spawn("unshare", ["-m", "sh", "-c", `mount -t tmpfs -o size=${size} tmpfs /mnt && mkdir -m 700 /mnt/data && echo ready && exec sleep 600`], { env: { PATH }, stdio: ["ignore", "pipe", "ignore"] });
+  await new Promise((resolve, reject) => {
+    holder.stdout?.once("data", resolve);
+    holder.once("exit", () => reject(new Error("no file system could be mounted")));
+  });
+  const root = `/proc/${holder.pid}/root/mnt`;
+  const inside = (args: readonly string[]): readonly string[] => ["-t", String(holder.pid), "-m", EXECUTABLE, ...args];
+  const options = { executable: "/usr/bin/nsenter", cwd: "/" };
+  return {
+    data: join(root, "data"),
+    free: (): number => { const { bavail, bsize } = statfsSync(root); return bavail * bsize; },
+    /** Leaves so many bytes free. */
+    fill(left: number): void {
+      const ballast = join(root, "ballast");
+      const { bavail, bsize } = statfsSync(root);
+      execFileSync("sh", ["-c", `head -c ${Math.max(0, bavail * bsize - left)} /dev/zero >>"$0" || true`, ballast], { stdio: "ignore" });
+    },
+    clear: (): void => rmSync(join(root, "ballast"), { force: true }),
+    run: (args: readonly string[]) => run(inside([...args, "--data", "/mnt/data"]), options),
+    serve: (reserve: string): Promise<Running> => start(inside(["serve", "--data", "/mnt/data", "--listen", "127.0.0.1:0", "--disk-reserve", reserve]), options),
+    end: (): void => void holder.kill("SIGKILL"),
+  };
+}
+
+onDisk("below the reserve: 507 with the reason, reads go on, and by itself changes again", async () => {
+  const disk = await smallDisk(64 * MB);
+  try {
+    const key = keyOf(await disk.run(INIT));
+    const server = await disk.serve("16MB");
+    const client = clientOf(server.url, key);
+    await prepare(client);
+    await told(attest(client, "before"), 201);
+    // What is larger than what would be left is not even begun.
+    const large = await attest(client, "large", 48 * MB);
+    assert.is(large.status, 507);
+    assert.match(large.body.message, "has no room for 48 MB beside its reserve of 16 MB");
+
+    disk.fill(12 * MB);
+    await server.wrote(CLOSED);
+    const refused = await attest(client, "during");
+    assert.is(refused.status, 507);
+    assert.match(refused.body.message, /^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB left, and below 16 MB \(disk-reserve\) only reads are served\. Nothing was stored$/);
+    assert.is(refused.headers.get("Retry-After"), "60");
+    await inspect(client, disk.data, new Map([["before", 20_000]]));
+
+    disk.clear();
+    await server.wrote(REOPENED);
+    await told(attest(client, "after"), 201);
+    assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
+    inspectDatabase(disk.data, ["after", "before"]);
+  } finally {
+    disk.end();
+  }
+});
+
+onDisk("not a byte left, under load: nothing acknowledged is lost, also over kill -9, and the server starts on the full disk", async () => {
+  const disk = await smallDisk(48 * MB);
+  try {
+    const key = keyOf(await disk.run(INIT));
+    let server = await disk.serve("1MB");
+    let client = clientOf(server.url, key);
+    await prepare(client);
+    const acknowledged = new Map<string, number>();
+    const statuses = new Set<number>();
+    let asked = 0;
+    const lane = async (): Promise<void> => {
+      // Each lane ends with its third refusal.
+      for (let refusals = 0; refusals < 3 && asked < 20_000; ) {
+        const name = `a${(asked += 1)}`;
+        const { status } = await attest(client, name, 40_000);
+        statuses.add(status);
+        if (status === 201) acknowledged.set(name, 40_000);
+        else refusals += 1;
+        if (acknowledged.size === 40) disk.fill(0);
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, lane));
+    for (const status of statuses) assert.ok([201, 503, 507].includes(status), `status ${status}\n${server.output().slice(-3000)}`);
+    assert.ok(statuses.size > 1);
+    await server.wrote(CLOSED);
+    await inspect(client, disk.data, acknowledged);
+    disk.fill(0);
+    await server.stop("SIGKILL");
+
+    // It reads, where SQLite finds room for the index of its log, which a killed process leaves behind.
+    server = await disk.serve("1MB");
+    client = clientOf(server.url, key);
+    await inspect(client, disk.data, acknowledged);
+    // What it swept from staging gave some room back.
+    disk.fill(0);
+    await server.wrote(CLOSED);
+    assert.is((await attest(client, "refused")).status, 507);
+    disk.clear();
+    await server.wrote(REOPENED);
+    await told(attest(client, "after"), 201);
+    acknowledged.set("after", 20_000);
+    await inspect(client, disk.data, acknowledged);
+    assert.equal(readdirSync(join(disk.data, "staging")), []);
+    assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
+    inspectDatabase(disk.data, [...acknowledged.keys()]);
+  } finally {
+    disk.end();
+  }
+});
+
+onDisk("a first start without room ends with plain words and leaves nothing that a later one trips over", async () => {
+  const disk = await smallDisk(8 * MB);
+  try {
+    disk.fill(0);
+    const refused = await disk.run(["serve", "--listen", "127.0.0.1:0"]);
+    assert.is(refused.code, 1, refused.stderr);
+    assert.match(refused.stderr, /assay: .*(no space left|disk is full|disk I\/O error|unable to open)/i);
+    assert.not.match(refused.stderr, "unexpected failure");
+    disk.clear();
+    keyOf(await disk.run(INIT));
+  } finally {
+    disk.end();
+  }
+});
+
+full.run();
+
+// ---- system calls that fail
+
+const shim = join(mkdtempSync(join(tmpdir(), "assay-faults-")), "faults.so");
+const compiled = spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "faults.c"), "-ldl"], { env: { PATH } }).status === 0;
+const calls = suite("faults: system calls");
+const failing = compiled ? calls : calls.skip;
+if (!compiled) console.log("skipped: there is no C compiler");
+calls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true }));
+
+const [EIO, EACCES, ENOSPC, EROFS] = [5, 13, 28, 30];
+/** What fails, and for whom: on each, a change is refused with one of these, and after it no change until the storage answers. */
+const CASES: readonly { what: string; rules: string; statuses: readonly number[] }[] = [
+  { what: "the log of the database cannot be synced", rules: `fsync assay.db-wal ${EIO}`, statuses: [503, 507] },
+  { what: "the log of the database cannot be written", rules: `write assay.db-wal ${EIO}`, statuses: [503, 507] },
+  { what: "the log of the database has no room", rules: `write assay.db-wal ${ENOSPC}`, statuses: [503, 507] },
+  { what: "evidence cannot be written", rules: `write /staging/ ${EIO}`, statuses: [503, 507] },
+  { what: "evidence has no room", rules: `write /staging/ ${ENOSPC}`, statuses: [507] },
+  { what: "evidence cannot be synced", rules: `fsync /staging/ ${EIO}`, statuses: [503, 507] },
+  { what: "evidence cannot get its name", rules: `rename /evidence/ ${EACCES}\nwrite /evidence/trial ${EACCES}`, statuses: [503, 507] },
+  { what: "the directory of evidence cannot be synced", rules: `fsync /evidence/ ${EIO}`, statuses: [503, 507] },
+  { what: "the file system became read-only", rules: `write /data/ ${EROFS}\nfsync /data/ ${EROFS}\nrename /data/ ${EROFS}`, statuses: [503, 507] },
+];
+
+failing("on each a change is refused and leaves nothing, reads go on, and it recovers", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    const control = join(directory, "control");
+    writeFileSync(control, "");
+    const key = keyOf(await run([...INIT, "--data", data]));
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    const client = clientOf(server.url, key);
+    await prepare(client);
+    const acknowledged = new Map<string, number>();
+    for (const [index, { what, rules, statuses }] of CASES.entries()) {
+      writeFileSync(control, rules);
+      // Larger than what is held in memory, so that staging writes it at once.
+      const refused = await attest(client, `refused-${index}`, 400_000);
+      assert.ok(statuses.includes(refused.status), `${what}: ${refused.status} ${refused.bytes}`);
+      assert.ok(typeof refused.body.message === "string" && !("errors" in refused.body), what);
+      await server.wrote(new RegExp(`(?:taking no changes, only reads[^]*){${index + 1}}`));
+      const second = await attest(client, `second-${index}`);
+      assert.is(second.status, 507, `${what}: ${second.bytes}`);
+      await inspect(client, data, acknowledged);
+      writeFileSync(control, "");
+      await server.wrote(new RegExp(`(?:taking changes again[^]*){${index + 1}}`));
+      const name = `kept-${index}`;
+      await told(attest(client, name, 400_000), 201);
+      acknowledged.set(name, 400_000);
+    }
+    await inspect(client, data, acknowledged);
+    assert.equal(readdirSync(join(data, "staging")), []);
+    assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
+    // It told each of them once: of refusing, and of taking changes again.
+    for (const line of ["taking no changes, only reads", "taking changes again"]) assert.is(server.output().split(line).length - 1, CASES.length, line);
+    inspectDatabase(data, [...acknowledged.keys()]);
+  }));
+
+failing("what cannot be read is neither missing nor a bug: 503, or a cut download, and then it is there again", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    const control = join(directory, "control");
+    writeFileSync(control, "");
+    const key = keyOf(await run([...INIT, "--data", data]));
+    let server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    await prepare(clientOf(server.url, key));
+    await told(attest(clientOf(server.url, key), "kept"), 201);
+    await server.stop();
+    // A new process has nothing of the database in memory yet.
+    server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    const client = clientOf(server.url, key);
+    writeFileSync(control, `read assay.db ${EIO}`);
+    const answer = await client.json("GET", "/trails/acme/backend/release-1");
+    assert.is(answer.status, 503, String(answer.bytes));
+    assert.match(answer.body.message, "The server's storage failed (SQLITE_CORRUPT)");
+    writeFileSync(control, "");
+    await told(client.json("GET", "/trails/acme/backend/release-1"), 200);
+    const [row] = await told(client.json("GET", "/attestations/acme/backend/trail/release-1/kept"), 200);
+    const path = `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`;
+    writeFileSync(control, `read /evidence/ ${EIO}`);
+    const unread = await client.json("GET", path).catch((error: unknown) => error);
+    assert.ok(unread instanceof Error || (unread as { status: number }).status === 503, JSON.stringify(unread));
+    writeFileSync(control, "");
+    assert.ok((await client.json("GET", path)).bytes.equals(evidenceOf("kept", 20_000)));
+    await server.stop();
+  }));
+
+calls.run();
