@@ -36,6 +36,9 @@ bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts and 1,000,00
 crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost and every snapshot is whole
 	$(NODE) test/crash/main.ts
 
+soak: dist/assay ## ten minutes of mixed load with a backup and restore every minute and kill -9 every 20 s
+	$(NODE) test/soak/main.ts
+
 smoke: dist/assay ## try the executable alone, and build it again from a clone to compare the bytes
 	@$(NODE) bin/smoke.ts
 
@@ -56,5 +59,5 @@ $(INSTALLED): package.json package-lock.json .npmrc
 
 always:
 
-.PHONY: help run test check build golden bench bench-data crash smoke clean always
+.PHONY: help run test check build golden bench bench-data crash soak smoke clean always
 .DEFAULT_GOAL := help

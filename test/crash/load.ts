@@ -123,7 +123,7 @@ export const writers = (api: Api, lanes: number, seed: number): Lane<Entry>[] =>
  * Writes over all lanes until the server is gone; `entries` grows with every acknowledgement. Resolves when every lane has
  * noticed, with the refusals (there must be none: every request is right).
  */
-export async function writeUntilGone<T>(lanes: readonly Lane<T>[], entries: T[]): Promise<string[]> {
+export async function writeUntilGone<T>(lanes: readonly Lane<T>[], entries: { push(entry: T): unknown }): Promise<string[]> {
   const refusals: string[] = [];
   const run = async (write: Lane<T>): Promise<void> => {
     for (;;) {

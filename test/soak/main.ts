@@ -1,0 +1,175 @@
+// `make soak`: ten minutes in the life of an installation. Writers, reporters and readers all the time; a backup and a restore every minute; kill -9 every twenty
+// seconds. After each kill everything acknowledged since the last one is asked for and the database is verified; each restored copy is verified whole and
+// asked for everything that was acknowledged before its backup began.
+//
+//   node test/soak/main.ts [--minutes N] [--seed N]
+//
+// It ends with 1 on any loss, any damage, any refusal and any command that ends badly, and tells how large memory, log and database became.
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { EXECUTABLE, start } from "../binary/executable.ts";
+import { leftInStaging, openBesideServer } from "../crash/inspect.ts";
+import { isOfEnvironments, missingEnvironmentEntries } from "../crash/ledger-environments.ts";
+import type { EnvironmentEntry } from "../crash/ledger-environments.ts";
+import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "../crash/ledger.ts";
+import type { Entry } from "../crash/ledger.ts";
+import { environmentWriters, prepareEnvironments } from "../crash/load-environments.ts";
+import { prepare, writeUntilGone, writers } from "../crash/load.ts";
+import type { Lane } from "../crash/load.ts";
+import { readers } from "./readers.ts";
+
+/** Seconds between two kills, and cycles between two backups. */
+const KILL_EVERY = 20;
+const BACKUP_EVERY = 3;
+/** Lanes, and milliseconds that each rests after a request: some hundred requests a second, for an installation to live with for ten minutes. */
+const WRITERS = 6;
+const READERS = 4;
+const REST = 60;
+/** Milliseconds between two looks at memory and log. */
+const LOOK = 500;
+/** Bytes that the write-ahead log may have at most. */
+const LONGEST_LOG = 256 * 1_048_576;
+
+type Any = Entry | EnvironmentEntry;
+
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" }, seed: { type: "string", default: "1" } } });
+const minutes = Number(values.minutes);
+const seed = Number(values.seed);
+const directory = mkdtempSync(join(tmpdir(), "assay-soak-"));
+const data = join(directory, "data");
+const applyFile = join(directory, "apply.yaml");
+writeFileSync(applyFile, APPLY_FILE);
+const serveOn = (place: string): string[] => ["serve", "--data", place, "--listen", "127.0.0.1:0", "--log-level", "error"];
+
+const problems: string[] = [];
+const all: Any[] = [];
+const most = { memory: 0, log: 0 };
+const counts = { kills: 0, backups: 0, reads: 0, verified: 0 };
+const began = Date.now();
+
+/** A command of the executable to its end; another exit code than 0 is a problem. @returns what it printed on stdout. */
+async function command(args: readonly string[]): Promise<string> {
+  const child = spawn(EXECUTABLE, args, { stdio: ["ignore", "pipe", "pipe"], env: {} });
+  const [out, err]: Buffer[][] = [[], []];
+  child.stdout.on("data", (bytes: Buffer) => out?.push(bytes));
+  child.stderr.on("data", (bytes: Buffer) => err?.push(bytes));
+  const code = await new Promise((resolve) => child.once("close", resolve));
+  if (code !== 0) problems.push(`assay ${args.join(" ")} ended with ${String(code)}: ${Buffer.concat(err ?? [])}${Buffer.concat(out ?? [])}`);
+  return Buffer.concat(out ?? []).toString();
+}
+
+const paced = <T>(lane: Lane<T>): Lane<T> => async () => {
+  const done = await lane();
+  await sleep(REST);
+  return done;
+};
+
+/** Watches a process until it is told to stop. */
+function watch(pid: number): () => void {
+  const timer = setInterval(() => {
+    const status = read(`/proc/${pid}/status`);
+    most.memory = Math.max(most.memory, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024);
+    most.log = Math.max(most.log, statSync(join(data, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0);
+  }, LOOK);
+  return () => clearInterval(timer);
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Everything of `entries` that a server on `place` does not know. */
+async function missing(url: string, place: string, entries: readonly Any[], since: number): Promise<string[]> {
+  const api = apiOf(url);
+  const records = await attestationsSince(api, since);
+  const lost: string[] = [];
+  for (const entry of entries) {
+    const text = isOfEnvironments(entry) ? null : await missingOf(api, entry, records);
+    if (text) lost.push(text);
+  }
+  const db = openBesideServer(place);
+  try {
+    return [...lost, ...missingEnvironmentEntries(db, entries.filter(isOfEnvironments))];
+  } finally {
+    db.close();
+  }
+}
+
+/** A backup beside the server, its restoration into a new directory, and the look at what came back. */
+async function backUpAndRestore(number: number): Promise<void> {
+  const file = join(directory, `backup-${number}.tar`);
+  const copy = join(directory, `restored-${number}`);
+  const before = [...all];
+  await command(["backup", file, "--data", data, "--json"]);
+  await command(["restore", file, "--data", copy, "--json"]);
+  await command(["verify", "--data", copy, "--json"]);
+  const server = await start(serveOn(copy));
+  for (const text of await missing(server.url, copy, before, 0)) problems.push(`restored copy ${number}: LOST ${text}`);
+  await server.stop();
+  rmSync(copy, { recursive: true, force: true });
+  rmSync(file, { force: true });
+  counts.backups += 1;
+}
+
+let server = await start([...serveOn(data), "--bootstrap", applyFile]);
+all.push(...(await prepare(apiOf(server.url))));
+const world = await prepareEnvironments(apiOf(server.url));
+
+for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length === 0; cycle += 1) {
+  const api = apiOf(server.url);
+  const entries: Any[] = [];
+  const since = Date.now() / 1000;
+  const forget = watch(server.pid);
+  const lanes: Lane<Any>[] = [...writers(api, WRITERS, seed * 10_000 + cycle), ...environmentWriters(api, world, seed * 10_000 + cycle)];
+  const reading = readers(api, READERS, seed * 10_000 + cycle).map((lane): Lane<Any> => async () => {
+    counts.reads += 1;
+    return lane();
+  });
+  // Acknowledged at once, so that a backup that begins now knows of it.
+  const load = writeUntilGone([...lanes, ...reading].map(paced), { push: (entry) => (all.push(entry), entries.push(entry)) });
+  // It may well outlast the kill.
+  const backup = cycle % BACKUP_EVERY === 1 ? sleep(2_000).then(() => backUpAndRestore(cycle)) : null;
+  await sleep(KILL_EVERY * 1_000);
+  forget();
+  const killed = await server.stop("SIGKILL");
+  counts.kills += 1;
+  if (killed.signal !== "SIGKILL") problems.push(`cycle ${cycle}: the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
+  for (const refused of await load) problems.push(`cycle ${cycle}: refused ${refused}`);
+  server = await start(serveOn(data));
+  for (const text of leftInStaging(data)) problems.push(`cycle ${cycle}: ${text}`);
+  for (const text of await missing(server.url, data, entries, since)) problems.push(`cycle ${cycle}: LOST ${text}`);
+  await command(["verify", "--quick", "--data", data, "--json"]);
+  counts.verified += 1;
+  await backup;
+  const seconds = Math.round((Date.now() - began) / 1000);
+  console.log(`${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged and found, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`);
+}
+
+for (const text of await missing(server.url, data, all, 0)) problems.push(`at the end: LOST ${text}`);
+const stopped = await server.stop();
+if (stopped.code !== 0) problems.push(`the last server ended with ${JSON.stringify(stopped)}:\n${server.output()}`);
+const verdict = await command(["verify", "--data", data, "--json"]);
+if (most.log > LONGEST_LOG) problems.push(`the write-ahead log grew to ${megabytes(most.log)} MB`);
+const size = statSync(join(data, "assay.db")).size;
+rmSync(directory, { recursive: true, force: true });
+
+console.log(verdict.trimEnd().slice(-2_000));
+console.log(
+  `${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${counts.kills} kills, ${counts.backups} backups restored, ${counts.verified} quick verifications, ` +
+    `${all.length} acknowledged writes, ${counts.reads} reads; at most ${megabytes(most.memory)} MB of memory and ${megabytes(most.log)} MB of log; database ${megabytes(size)} MB`,
+);
+for (const problem of problems.slice(0, 50)) console.error(problem);
+console.log(problems.length === 0 ? "nothing lost, nothing damaged" : `${problems.length} problems`);
+process.exitCode = problems.length === 0 ? 0 : 1;
+
+function megabytes(bytes: number): number {
+  return Math.round(bytes / 1_048_576);
+}
