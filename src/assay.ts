@@ -14,13 +14,19 @@ import { urlsFor } from "./api/urls.ts";
 import type { Urls } from "./api/urls.ts";
 import type { Timer } from "./domain/time.ts";
 import { doorOf, whoIsWho } from "./callers.ts";
-import { AppError } from "./errors.ts";
+import { AppError, routeNotFound } from "./errors.ts";
 import type { BodyLimits } from "./http/body.ts";
 import type { EvidenceStage } from "./http/form.ts";
-import { arrive, mountOperations } from "./http/mount.ts";
+import type { Bindable } from "./listen.ts";
+import { arrive } from "./http/arrive.ts";
+import type { Refusal } from "./http/broken.ts";
+import { metricsPage } from "./http/metrics-page.ts";
+import { mountOperations } from "./http/mount.ts";
 import type { House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
+import { peerOf } from "./http/peer.ts";
 import { probes } from "./http/probes.ts";
+import { countAddress, createRates } from "./http/rates.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
 import { createDeliverer } from "./jobs/deliveries.ts";
 import { jobHandlers, PARALLEL } from "./jobs/handlers.ts";
@@ -30,7 +36,8 @@ import type { Recorder, RecordingPool } from "./jobs/recorder.ts";
 import { createRunner } from "./jobs/runner.ts";
 import type { Runner } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
-import type { Logger } from "./log.ts";
+import type { Logger, RequestEntry } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
 import { translateStorageError } from "./room.ts";
 import type { Room } from "./room.ts";
 import type { Sender } from "./outgoing/sender.ts";
@@ -68,13 +75,15 @@ export const systemTimer: Timer = (seconds, ring) => {
 /**
  * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
  * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share; `sender` null
- * leaves messages to the outside where they are; `urls` is asked once the server listens.
+ * leaves messages to the outside where they are; `urls` is asked once the server listens; `batchEnded` is told of every batch of writes.
  */
 export function createWriting(parts: {
   db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
+  batchEnded?: Metrics["batchEnded"];
 }) {
-  const { db, store, pool, sender, urls, guard, ...rest } = parts;
-  const writer: Writer = new Writer(db, (writes) => {
+  const { db, store, pool, sender, urls, guard, batchEnded, ...rest } = parts;
+  const writer: Writer = new Writer(db, (writes, milliseconds, committed) => {
+    batchEnded?.(writes, milliseconds, committed);
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
   }, undefined, guard);
@@ -83,7 +92,7 @@ export function createWriting(parts: {
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), ...createNotifier({ store, links: urls }), deliver });
   const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });
-  return { writer, recorder, runner };
+  return { writer, recorder, runner, jobKinds: Object.keys(handlers) };
 }
 
 /** Seconds. Nobody waits for the end of a job to the tenth of a second, and a commit may take a hundredth. */
@@ -107,18 +116,24 @@ export type Parts = {
   logger: Logger;
   /** Whether answers are checked against their declared shapes. */
   checkResponses: boolean;
+  /** Requests a minute of one address and of one key, null: any number; and a clock in seconds that never goes back. */
+  rates: { address: number | null; key: number | null; now(): number };
+  /** null: nothing is measured. `key` opens /metrics here; without one that page is not here. */
+  metrics: { metrics: Metrics; key: string | null } | null;
 };
 
+export type App = Koa & Bindable;
+
 /** The Koa application over opened parts. */
-export function createApp(parts: Parts): Koa {
-  const { store, writer, sources, logger } = parts;
+export function createApp(parts: Parts): App {
+  const { store, writer, sources } = parts;
   const urls = urlsFor(parts.baseUrl);
   const unchanged = createUnchanged(parts.db);
   let document: unknown = null;
   const openApi = (): unknown => (document ??= apiDocument(parts.baseUrl));
+  const rates = createRates(parts.rates);
   const house: House<Context, OrgMembership> = {
     operations,
-    limits: parts.limits,
     ...whoIsWho(store, unchanged),
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
@@ -131,31 +146,74 @@ export function createApp(parts: Parts): Koa {
     },
     evidence: parts.evidence,
     admit: (bytes) => parts.room.admit(bytes),
+    ...reception(parts),
+    rates,
+    checkResponses: parts.checkResponses,
+  };
+  const app = bindable(parts);
+  const alive = parts.db.prepare("SELECT 1 AS one");
+  app.use(arrive(house));
+  app.use(probes(() => parts.db.open && alive.get() !== undefined));
+  const { metrics, key } = parts.metrics ?? { metrics: null, key: null };
+  if (metrics && key !== null) app.use(metricsPage(metrics, { token: key, rates }));
+  app.use(countAddress(rates));
+  app.use(documentation());
+  app.use(mountOperations(house));
+  return app;
+}
+
+/** What a listener for metrics alone serves: to whoever can connect. */
+export function createMetricsApp(parts: Reception & { metrics: { metrics: Metrics } }): App {
+  const app = bindable(parts);
+  app.use(arrive(reception(parts)));
+  app.use(metricsPage(parts.metrics.metrics, null));
+  app.use(() => {
+    throw routeNotFound();
+  });
+  return app;
+}
+
+type Reception = Pick<Parts, "limits" | "logger" | "room"> & { metrics: { metrics: Metrics } | null };
+
+/** What is the same for every request, whatever it asks for: where it comes from, its id, its line in the log, its count. */
+function reception({ limits, logger, room, metrics: measured }: Reception): Pick<House<Context>, "limits" | "newId" | "peer" | "requestCame" | "logRequest" | "translate"> {
+  const metrics = measured?.metrics;
+  return {
+    limits,
+    newId: newPublicId,
+    peer: peerOf,
     translate(error, changes) {
-      if (changes) parts.room.failed(error);
+      if (changes) room.failed(error);
       return translateStorageError(error);
     },
-    newId: newPublicId,
+    requestCame: () => metrics?.requestCame(),
     logRequest(entry, error) {
+      metrics?.requestDone(entry);
       const known = error instanceof AppError;
       const bug = error !== null && (!known || error.code === "internal");
       logRequest(logger, known ? { ...entry, error_code: error.code } : bug && entry.status >= 500 ? { ...entry, error_id: entry.request_id } : entry);
       if (bug && entry.status >= 500) logger.error({ request_id: entry.request_id, err: error, internal: known ? error.internal : null }, "unexpected error");
       else if (known && error.internal) logger.info({ request_id: entry.request_id, internal: error.internal }, "refusal");
     },
-    checkResponses: parts.checkResponses,
   };
+}
+
+/** An application without anything in it, that knows what to do with errors of connections. */
+function bindable({ logger, metrics }: Reception): App {
   const app = new Koa();
   app.on("error", (error: Error & { code?: string }) => {
     // A client that closes the connection while its answer is written, or does not read it, is its own business.
     if (error.name !== "StalledError" && error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ err: error }, "reply failed");
   });
-  const alive = parts.db.prepare("SELECT 1 AS one");
-  app.use(probes(() => parts.db.open && alive.get() !== undefined));
-  app.use(arrive(house));
-  app.use(documentation());
-  app.use(mountOperations(house));
-  return app;
+  const nothing: Pick<RequestEntry, "method" | "route" | "path" | "actor" | "org"> = { method: null, route: null, path: null, actor: null, org: null };
+  return Object.assign(app, {
+    refused({ status, code, client, bytes }: Refusal): string {
+      const id = newPublicId();
+      metrics?.metrics.refused(status);
+      logRequest(logger, { ...nothing, status, client, duration_ms: 0, request_id: id, bytes_in: 0, bytes_out: bytes, error_code: code });
+      return id;
+    },
+  });
 }
 
 /** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */

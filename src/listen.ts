@@ -7,6 +7,7 @@ import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { pathOf, refuseBroken } from "./http/broken.ts";
+import type { Refusal } from "./http/broken.ts";
 
 export type Listening = { server: Server; url: string };
 
@@ -17,16 +18,18 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
+export type Bindable = { callback(): RequestListener; refused(refusal: Refusal): string };
+
 /** What a stop must know of a server: its connections, and the answers that are not finished. */
 type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: boolean };
 const trafficOf = new WeakMap<Server, Traffic>();
 
 /**
  * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
- * something that passes requests on.
+ * something that passes requests on. `refused` is told of what never became a request, and gives the id that it is answered with.
  * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had.
  */
-export async function listen(app: { callback(): RequestListener }, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
+export async function listen(app: Bindable, address: { host: string; port: number }, limits: ServerLimits): Promise<Listening> {
   const handler = app.callback();
   const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
   const latest = new WeakMap<Duplex, ServerResponse>();
@@ -54,7 +57,7 @@ export async function listen(app: { callback(): RequestListener }, address: { ho
   server.on("checkContinue", handle);
   // Other expectations are met by answering as always.
   server.on("checkExpectation", handle);
-  server.on("clientError", (error, socket) => refuseBroken(error, socket, latest.get(socket) ?? null));
+  server.on("clientError", (error, socket) => refuseBroken(error, socket, latest.get(socket) ?? null, app.refused));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);

@@ -85,17 +85,18 @@ function timeField(): string {
 
 /**
  * What is known of a request once it was answered. `route` is the pattern that matched, null where none did; `path` may
- * still carry its query. `duration_ms` is in milliseconds, `bytes_in` and `bytes_out` are bytes of the bodies. `actor` and
- * `org` are names, null where unknown. `error_id` is the id that a client was given with a 500.
+ * still carry its query; both are null, and the method too, of bytes that are no request. `duration_ms` is in milliseconds, `bytes_in` and
+ * `bytes_out` are bytes of the bodies. `actor` and `org` are names, `client` is the address that it came from, null where unknown. `error_id` is the id that a client was given with a 500.
  */
 export type RequestEntry = {
-  method: string;
+  method: string | null;
   route: string | null;
-  path: string;
+  path: string | null;
   status: number;
   duration_ms: number;
   actor: string | null;
   org: string | null;
+  client: string | null;
   request_id: string;
   bytes_in: number;
   bytes_out: number;
@@ -107,34 +108,42 @@ export type RequestEntry = {
  * Writes the one line of a request: error for a status of 500 and above, warn for a slow request, else info. Slow means
  * longer than one second plus one second for each MB carried, so that a large upload over a slow link is no warning. The
  * query is left out, because keys end up there by mistake; so is the path of an inbound webhook, whose id is its only
- * credential (operations, Authentication and roles). Pass the logger that is not bound to a request: the entry brings its
- * own request_id.
+ * credential (operations, Authentication and roles). What only asks whether all is well, every few seconds, and is told so, is debug. Pass
+ * the logger that is not bound to a request: the entry brings its own request_id.
  */
 export function logRequest(logger: Logger, entry: RequestEntry): void {
-  const bare = entry.path.replace(/[?#].*$/s, "");
-  const path = bare.replace(/(\/api\/+[^/]+\/+webhooks\/).*$/is, `$1${HIDDEN}`);
+  const bare = entry.path?.replace(/[?#].*$/s, "") ?? null;
+  const path = bare?.replace(/(\/api\/+[^/]+\/+webhooks\/).*$/is, `$1${HIDDEN}`) ?? null;
   const slow = entry.duration_ms > 1000 * (1 + (entry.bytes_in + entry.bytes_out) / 1_048_576);
   const fields = { ...entry, path, duration_ms: Math.round(entry.duration_ms * 10) / 10 };
   if (entry.status >= 500) logger.error(fields, "request failed");
   else if (slow) logger.warn(fields, "slow request");
+  else if (entry.status < 400 && WATCHING.includes(entry.route ?? "")) logger.debug(fields, "request");
   else logger.info(fields, "request");
 }
+
+/** Routes of probes, and of the collector of metrics. */
+const WATCHING = ["get_ready", "get_healthz", "get_metrics"];
 
 const HIDDEN = "[hidden]";
 
 // Compared without case, hyphens and underscores: X-Api-Key, api_key and apiKey are one name.
 const SECRET_NAME =
-  /^(?:keys?|passphrase|rawheaders|.*(?:authorization|cookie|apikey|privatekey|secret|token|password|signature)s?)$/;
+  /^(?:keys?|passphrase|rawheaders|sid|sessions?|code|codeverifier|.*(?:authorization|cookie|(?:api|private|secret|access|metrics|signing|encryption)key|secret|token|password|signature|credential|assertion|sessionid)s?)$/;
 
-// An authorization value in running text, then a credential in a query, then one in the user part of a URL.
+// An authorization value in running text, a cookie, what signs a call to S3, a JSON web token; then a credential in a query, then one in the
+// user part of a URL.
 const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)(?:\s|%20|\+)+[^\s"',;]+/gi, `$1 ${HIDDEN}`],
-  [/([?&;](?:[a-z]{1,20}[-_])?(?:api[-_]?key|key|token|secret|password|signature|code)=)[^&#\s"']+/gi, `$1${HIDDEN}`],
+  [/\b(cookie:\s?)[^\r\n"']+/gi, `$1${HIDDEN}`],
+  [/\b(aws4-hmac-sha256\s)[^\r\n"']+/gi, `$1${HIDDEN}`],
+  [/\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){1,3}/g, HIDDEN],
+  [/([?&;](?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|key|token|secret|password|signature|credential|assertion|verifier|code)=)[^&#\s"']+/gi, `$1${HIDDEN}`],
   [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,1000}@/gi, `$1${HIDDEN}@`],
 ];
 
 // What every text has that any of them changes; nearly no text does, and one look costs less than three.
-const SUSPICIOUS = /bearer|basic|=|:\/\//i;
+const SUSPICIOUS = /bearer|basic|=|:\/\/|eyJ/i;
 
 // Bounds of one line: an object graph or a body that got into the log by mistake must not fill the disk.
 const MOST_LEVELS = 6;

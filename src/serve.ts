@@ -6,13 +6,16 @@
 import type { RequestListener } from "node:http";
 import { getCACertificates } from "node:tls";
 import { urlsFor } from "./api/urls.ts";
-import { createApp, createWriting, newPublicId, prepareDirectory, systemSources, systemTimer } from "./assay.ts";
+import { createApp, createMetricsApp, createWriting, newPublicId, prepareDirectory, systemSources, systemTimer } from "./assay.ts";
+import type { App } from "./assay.ts";
 import { listen, unlisten } from "./listen.ts";
+import type { Bindable } from "./listen.ts";
 import { createRecordingPool, openCustomTypes, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
 import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
 import { defaultBaseUrl } from "./config.ts";
+import { createMetrics } from "./metrics.ts";
 import type { Config } from "./options.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
 import { targetProblem } from "./domain/outgoing/targets.ts";
@@ -51,6 +54,8 @@ export type Instance = {
   url: string;
   /** The public address of the host, without a trailing slash. */
   baseUrl: string;
+  /** Where a listener for metrics alone was bound, as a URL; null without one. */
+  metricsUrl: string | null;
   /** Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others. */
   stop(): Promise<void>;
 };
@@ -63,8 +68,8 @@ const DOCUMENT_LIMIT = 10 * 1_048_576;
 
 /**
  * Opens everything and listens.
- * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, the system's error when the address cannot be
- *   had (`syscall` is "listen" or "getaddrinfo"), what `beforeListening` threw.
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, the system's error when an address cannot be
+ *   had (`syscall` is "listen" or "getaddrinfo"; `option` is "metricsListen" when it is that one), what `beforeListening` threw.
  */
 export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { directory, config, logger } = options;
@@ -123,7 +128,15 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     await room.look();
     // Known for sure once the server listens; until then nobody asks.
     let baseUrl = config.baseUrl;
-    const { writer, recorder, runner } = createWriting({ db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room });
+    const metrics = config.metricsKey === null && config.metricsListen === null ? null : createMetrics({
+      figures: store.figures, directory, now: systemSources.now, build: buildInfo(), jobKinds: () => jobKinds,
+      readOnly: () => room.reason() !== null,
+      pools: () => ({ recording: pool.load(), ...customTypes.load() }),
+    });
+    const { writer, recorder, runner, jobKinds } = createWriting({
+      db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room,
+      ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
+    });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer.run(() => store.jobs.releaseAll(), true).catch((error: unknown) => {
       // On a full disk the server still reads; the leases end by themselves.
@@ -157,34 +170,49 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
 
     // The app knows its public address, and that address the port, which is known once it is bound. Requests cannot come
     // in between: connections are taken from the event loop, which runs after this function made the app.
-    let handle: RequestListener = () => undefined;
-    const { server, url } = await listen({ callback: () => (request, response) => handle(request, response) }, config.listen, config);
+    let app: App | null = null;
+    const { server, url } = await listen(later(() => app as App), config.listen, config);
     closers.push(() => unlisten(server, STOP_PATIENCE));
     // URLs leave out the port of their scheme.
     const port = Number(new URL(url).port || 80);
     if (options.derivesBaseUrl) baseUrl = defaultBaseUrl({ host: config.listen.host, port });
-    const app = createApp({
+    const limits = { json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit, stall: config.stallTimeout };
+    app = createApp({
       db, store, writer, recorder, runner, room, logger, baseUrl,
       sources: systemSources,
       targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       customTypes,
       packages,
-      limits: {
-        json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit,
-        stall: config.stallTimeout,
-      },
+      limits,
       checkResponses: options.checkResponses,
+      rates: { address: config.addressRate, key: config.keyRate, now: () => performance.now() / 1000 },
+      metrics: metrics && { metrics, key: config.metricsKey },
     });
-    handle = app.callback();
+    let metricsUrl: string | null = null;
+    if (metrics && config.metricsListen) {
+      const listening = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics } }), config.metricsListen, config)
+        .catch((error: Error) => Promise.reject(Object.assign(error, { option: "metricsListen" })));
+      metricsUrl = `${listening.url}/metrics`;
+      closers.push(() => unlisten(listening.server, STOP_PATIENCE));
+    }
     runner.wake();
 
     closers.push(startChores({ room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl }));
-    return { url, baseUrl, stop: close };
+    return { url, baseUrl, metricsUrl, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
     throw error;
   }
+}
+
+/** Something to bind before the app is there. */
+function later(app: () => App): Bindable {
+  let handle: RequestListener | null = null;
+  return {
+    callback: () => (request, response) => (handle ??= app().callback())(request, response),
+    refused: (refusal) => app().refused(refusal),
+  };
 }
 
 /** The mail server of the configuration; null without one. */

@@ -7,6 +7,7 @@ import type { CustomTypeResult, JqTask, SchemaTask } from "./workers/custom-type
 import { createCustomTypes } from "./workers/custom-types.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
 import { createPool } from "./workers/pool.ts";
+import type { PoolLoad } from "./workers/pool.ts";
 import type { RecordingWorkerData } from "./workers/recording-worker.ts";
 
 /** Starts the thread that reads evidence. */
@@ -31,7 +32,7 @@ export const createRecordingPool = (directory: string): RecordingPool =>
  * What users wrote for their attestation types, compiled and run in threads that are started when they are first needed. Two of a
  * kind: one that somebody's endless rule holds for seconds leaves one for everybody else, and more would take the server's cores.
  */
-export function openCustomTypes(): CustomTypes & { close(): Promise<void> } {
+export function openCustomTypes(): CustomTypes & { load(): { schemas: PoolLoad; expressions: PoolLoad }; close(): Promise<void> } {
   const pool = <Task>(name: string, stackSizeMb: number) =>
     createPool<Task, CustomTypeResult>({
       name,
@@ -45,6 +46,7 @@ export function openCustomTypes(): CustomTypes & { close(): Promise<void> } {
   const [schemas, expressions] = [pool<SchemaTask>("schemas of attestation types", SCHEMA_STACK_MB), pool<JqTask>("rules of attestation types", JQ_STACK_MB)];
   return {
     ...createCustomTypes({ schemas, expressions }),
+    load: () => ({ schemas: schemas.load(), expressions: expressions.load() }),
     async close() {
       await Promise.all([schemas.close(), expressions.close()]);
     },

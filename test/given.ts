@@ -6,6 +6,7 @@
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Parts } from "../src/assay.ts";
 import { createApp, createWriting, newPublicId, newSecret, prepareDirectory } from "../src/assay.ts";
 import { listen, unlisten } from "../src/listen.ts";
 import { openCustomTypes, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
@@ -45,9 +46,9 @@ export type ServerImage = { database: Buffer; directory: string; at: number };
 /**
  * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
  * Without it the database lives in memory, and there are no audit packages. `from`: what the server starts with, else nothing. `watch`
- * may put something between the stores and the database.
+ * may put something between the stores and the database. `rates` and `metrics`: none unless given.
  */
-export type ServerOptions = { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; watch?: (db: Db) => Db };
+export type ServerOptions = { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"] };
 
 export async function startServer(options: ServerOptions = {}) {
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "assay-test-"));
@@ -87,6 +88,8 @@ export async function startServer(options: ServerOptions = {}) {
     baseUrl: "http://assay.test",
     targetProblem: (target) => targetProblem(target, []),
     checkResponses: true,
+    rates: { address: null, key: null, now: () => 0, ...options.rates },
+    metrics: options.metrics ?? null,
   });
   const { server, url } = await listen(app, { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 30 });
 

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
 import { missingOptions } from "../config.ts";
 import { OPTIONS } from "../options.ts";
-import type { OptionName } from "../options.ts";
+import type { Config, OptionName } from "../options.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
@@ -40,9 +40,10 @@ export const serve: Command = {
 /** The addresses of a server that listens. */
 export const addresses = (instance: Instance): Announcement => {
   const reference = `${instance.baseUrl}/api/v2/doc/`;
+  const metrics = instance.metricsUrl;
   return {
-    text: `listening on ${instance.url}\nAPI reference: ${reference}\n`,
-    fields: { listening: instance.url, base_url: instance.baseUrl, reference },
+    text: `listening on ${instance.url}\nAPI reference: ${reference}\n${metrics === null ? "" : `metrics: ${metrics}\n`}`,
+    fields: { listening: instance.url, base_url: instance.baseUrl, reference, ...(metrics === null ? {} : { metrics }) },
   };
 };
 
@@ -90,7 +91,7 @@ export async function runServer(
         else if (changes.length > 0) io.stdout(`${JSON.stringify({ changes })}\n`);
       },
     }).catch((error: unknown) => {
-      throw listenFailure(error, config.listen) ?? error;
+      throw listenFailure(error, config) ?? error;
     });
     const { text, fields } = (rules.announce ?? addresses)(instance);
     io.stdout(json ? `${JSON.stringify(fields)}\n` : text);
@@ -146,9 +147,11 @@ function misapplied(name: string, problems: readonly string[]): Error {
 }
 
 /** What the operator can do about an address that cannot be had; null for every other error. */
-function listenFailure(error: unknown, listen: { host: string; port: number }): Error | null {
-  const { code, syscall } = error as { code?: string; syscall?: string };
-  const flag = `--${OPTIONS.listen.flag} ${OPTIONS.listen.placeholder} or ${OPTIONS.listen.variable}`;
+function listenFailure(error: unknown, config: Config): Error | null {
+  const { code, syscall, option = "listen" } = error as { code?: string; syscall?: string; option?: "listen" | "metricsListen" };
+  const listen = config[option] ?? config.listen;
+  const { flag: name, placeholder, variable } = OPTIONS[option];
+  const flag = `--${name} ${placeholder} or ${variable}`;
   const address = `${listen.host.includes(":") ? `[${listen.host}]` : listen.host}:${listen.port}`;
   const cannot = `cannot listen on ${address}`;
   if (syscall === "getaddrinfo") return commandFailure(`${cannot}: the host name is not known; give another one with ${flag}`);

@@ -1,6 +1,9 @@
 /** What never becomes a request: bytes that are no HTTP, and requests that do not arrive in time. */
 import type { ServerResponse } from "node:http";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { TLSSocket } from "node:tls";
+import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security.ts";
 
 const BROKEN: Record<string, readonly [line: string, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request did not arrive in time"],
@@ -8,11 +11,15 @@ const BROKEN: Record<string, readonly [line: string, message: string]> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Content Too Large", "The chunk extensions of the request are too long"],
 };
 
+/** `code`: node's word for what is wrong. `bytes`: of the answer's body. */
+export type Refusal = { status: number; code: string; client: string | null; bytes: number };
+
 /**
  * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
  * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
+ * `refusing` is told of an answer that is given here, and gives its id.
  */
-export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null): void {
+export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null, refusing: (refusal: Refusal) => string): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
   if (answer && !answer.writableFinished) {
     if (answer.headersSent) return void socket.destroy();
@@ -21,7 +28,13 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
   }
   const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
   const body = JSON.stringify({ message });
-  const head = ["Connection: close", "Content-Type: application/json; charset=utf-8", `Content-Length: ${Buffer.byteLength(body)}`];
+  const [client, isSecure] = socket instanceof Socket ? [socket.remoteAddress ?? null, socket instanceof TLSSocket] : [null, false];
+  const id = refusing({ status: Number.parseInt(line, 10), code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
+  const headers = [
+    ["Connection", "close"], ["Content-Type", "application/json; charset=utf-8"], ["Content-Length", Buffer.byteLength(body)], ["X-Request-ID", id],
+    ...SECURITY_HEADERS, ...(isSecure ? [TRANSPORT_SECURITY] : []),
+  ];
+  const head = headers.map((header) => header.join(": "));
   socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
 

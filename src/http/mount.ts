@@ -3,6 +3,7 @@
  * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
  */
 import { hash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
 import type Koa from "koa";
 import type { TObject } from "typebox";
@@ -10,14 +11,19 @@ import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Feature, OrgPermission, Role } from "../domain/access.ts";
 import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
-import { declaredLength, hasBody, parseJson, readBytes, skipBody, ClientGoneError } from "./body.ts";
+import type { RequestState } from "./arrive.ts";
+import { declaredLength, hasBody, parseJson, readBytes, skipBody } from "./body.ts";
 import type { BodyLimits } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
-import type { AnyOperation, Input, Method, Reply, Signature } from "./operation.ts";
+import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
-import { sendDownload, sendError, sendStream, sendText, utf8 } from "./reply.ts";
+import type { Peer } from "./peer.ts";
+import type { Rates } from "./rates.ts";
+import { sendDownload, sendStream, sendText, utf8 } from "./reply.ts";
+import { charactersOf, represent, sendRepresentation } from "./representation.ts";
+import type { Representation } from "./representation.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { validate } from "./validate.ts";
 
@@ -88,20 +94,17 @@ export type House<Context, M extends Membership = Membership> = {
   /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
   translate(error: unknown, changes: boolean): unknown;
   newId(): string;
+  /** Who is at the other end of the connection. */
+  peer(request: IncomingMessage): Peer;
+  rates: Rates;
+  /** A request came; `logRequest` follows once it is answered, or its client is gone. */
+  requestCame(): void;
   logRequest(line: RequestEntry, error: unknown): void;
   /** Whether every answer is checked against its declared shape (tests and development). */
   checkResponses: boolean;
 };
 
 const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
-/**
- * After an answer that did not wait for the rest of the body, the rest is read away for this many seconds before the
- * connection is cut: enough for a client on a slow link to notice the answer while it is still sending.
- */
-const LINGER = 5;
-
-type State = { operationId: string | null; facts: RequestFacts | null; organization: string | null; path: string | null };
-
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
 export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
   const routers = new Map<string, Router>();
@@ -137,89 +140,12 @@ export function mountOperations<Context, M extends Membership>(house: House<Cont
   };
 }
 
-/** The outermost middleware: request id, the error boundary, and one log line per request. */
-export function arrive<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
-  return async function arrival(ctx, next) {
-    const started = performance.now();
-    const asked = ctx.get("X-Request-ID");
-    const requestId = /^[A-Za-z0-9._-]{1,100}$/.test(asked) ? asked : house.newId();
-    const state: State = { operationId: null, facts: null, organization: null, path: null };
-    ctx.state = { assay: state, requestId };
-    ctx.res.setHeader("X-Request-ID", requestId);
-    let failure: unknown = null;
-    try {
-      await next();
-    } catch (error) {
-      failure = error instanceof ClientGoneError ? error : house.translate(error, ctx.method !== "GET" && ctx.method !== "HEAD");
-      if (failure instanceof ClientGoneError) ctx.respond = false;
-      else sendError(ctx, failure, requestId);
-    }
-    const done = (): void => {
-      house.logRequest(
-        {
-          method: ctx.method,
-          route: state.operationId,
-          path: state.path ?? ctx.path,
-          status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
-          duration_ms: performance.now() - started,
-          actor: state.facts?.caller?.name ?? null,
-          org: state.organization,
-          request_id: requestId,
-          bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
-          bytes_out: Number(ctx.res.getHeader("Content-Length") ?? 0),
-        },
-        failure,
-      );
-    };
-    if (isStillSending(ctx)) {
-      // A small body mostly came with the head and is only not parsed yet: such a connection is kept.
-      ctx.req.resume();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    if (ctx.res.destroyed || ctx.res.writableFinished) done();
-    else if (isStillSending(ctx)) {
-      answerEarly(ctx);
-      done();
-      await bodyEnds(ctx, house.limits.linger ?? LINGER);
-      ctx.res.end();
-    } else ctx.res.once("close", done);
-  };
-}
-
-/** Whether the client is still sending a body for which nobody waits, and the answer is at hand. */
-const isStillSending = ({ req, body }: Koa.Context): boolean =>
-  hasBody(req) && !req.complete && !req.destroyed && (body == null || typeof body === "string" || Buffer.isBuffer(body));
-
-/**
- * Writes an answer that came before the whole body did, all of it but the end. Ending it would close the connection at once,
- * and closing with bytes unread resets it: the client would see a broken connection in place of its refusal.
- */
-function answerEarly(ctx: Koa.Context): void {
-  const { res, body } = ctx;
-  ctx.respond = false;
-  res.setHeader("Connection", "close");
-  if (ctx.method !== "HEAD" && body != null) res.write(body as string | Buffer);
-  else res.flushHeaders();
-}
-
-/** Resolves when the body has ended, the client is gone, or `seconds` are over. */
-function bodyEnds(ctx: Koa.Context, seconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, seconds * 1000);
-    const ended = (): void => {
-      clearTimeout(timer);
-      resolve();
-    };
-    ctx.req.once("end", ended).once("close", ended).once("error", ended);
-  });
-}
-
 async function serve<Context, M extends Membership>(
   house: House<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context & { params: Record<string, string> },
 ): Promise<void> {
-  const seen = ctx.state["assay"] as State;
+  const seen = ctx.state["assay"] as RequestState;
   seen.operationId = operation.id;
   const organization = ctx.params["org"] ?? null;
   seen.organization = organization;
@@ -233,8 +159,14 @@ async function serve<Context, M extends Membership>(
   const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
   // Authorizing looked at the state of the database, in this turn.
   const { state } = house.answers;
-  const answer = repeated && (house.answers.get(repeated) as string | Buffer | undefined);
-  if (answer) return sendText(ctx, 200, answer);
+  const keep = (answer: Representation): void => void (repeated && house.answers.keep(repeated, answer, charactersOf(answer), state));
+  const answer = repeated && (house.answers.get(repeated) as Representation | undefined);
+  if (answer) {
+    const before = charactersOf(answer);
+    await sendRepresentation(ctx, answer);
+    if (charactersOf(answer) !== before) keep(answer);
+    return;
+  }
 
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
@@ -261,8 +193,8 @@ async function serve<Context, M extends Membership>(
             return answer;
           });
     if (operation.method !== "GET") await house.settle(context);
-    await send(house, operation, ctx, reply);
-    if (repeated && ctx.status === 200) house.answers.keep(repeated, ctx.body, (ctx.body as string | Buffer).length, state);
+    const sent = await send(house, operation, ctx, reply);
+    if (sent) keep(sent);
   } finally {
     if (staged && !published) await house.evidence.discard([staged]);
   }
@@ -288,6 +220,7 @@ function authorize<Context, M extends Membership>(
   const caller = key === null ? null : house.authenticate(hash("sha256", key));
   if (!caller) throw unauthenticated();
   facts.caller = caller;
+  house.rates.ofKey(caller.keyPublicId);
   if (!isOrgPermission(operation.permission)) return facts;
   facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membership(caller, organization));
   return facts;
@@ -308,7 +241,7 @@ function knock<Context, M extends Membership>(
   ctx: Koa.Context & { params: Record<string, string> },
   facts: RequestFacts<M>,
 ): Door<M> {
-  const seen = ctx.state["assay"] as State;
+  const seen = ctx.state["assay"] as RequestState;
   seen.path = facts.path = operation.path;
   const door = house.door(signature.door, ctx.params);
   if (!door) throw notFound("Webhook not found");
@@ -374,9 +307,15 @@ async function readBody<Context, M extends Membership>(house: House<Context, M>,
 const sentKeys = (value: unknown): ReadonlySet<string> =>
   typeof value === "object" && value !== null ? new Set(Object.keys(value)) : NOTHING_SENT;
 
-async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<void> {
-  if ("download" in reply) return sendDownload(ctx, reply.download);
-  if ("stream" in reply) return sendStream(ctx, reply.stream);
+/** @returns what a read was answered with, if that can be sent again. */
+async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<Representation | null> {
+  if ("download" in reply) await sendDownload(ctx, reply.download);
+  else if ("stream" in reply) await sendStream(ctx, reply.stream);
+  else return sendBody(house, operation, ctx, reply);
+  return null;
+}
+
+async function sendBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: JsonReply): Promise<Representation | null> {
   const text = "texts" in reply ? utf8(reply.texts) : JSON.stringify(reply.body);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;
@@ -388,5 +327,11 @@ async function send<Context, M extends Membership>(house: House<Context, M>, ope
       });
   }
   if ("headers" in reply && reply.headers) ctx.set(reply.headers);
+  if (operation.method === "GET" && reply.status === 200) {
+    const representation = represent(text);
+    await sendRepresentation(ctx, representation);
+    return representation;
+  }
   sendText(ctx, reply.status, text);
+  return null;
 }

@@ -68,9 +68,9 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
  * `texts`: the pieces of that text in their order, so that the text of megabytes is put together only once, as bytes.
  * `unaudited`: a write that changed nothing worth an entry in the audit log, or whose change was stored together with its entry already.
  */
+export type JsonReply = { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true } | { status: 200; texts: readonly string[] };
 export type Reply =
-  | { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true }
-  | { status: 200; texts: readonly string[] }
+  | JsonReply
   | { status: 200; download: Download }
   | { status: 200; stream: Stream };
 

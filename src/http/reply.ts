@@ -58,6 +58,9 @@ const LONG_TEXT = 65_536;
  * (wire-contract 1.5). Anything that is not an AppError is a bug: the caller learns an id to quote and nothing else.
  */
 export function sendError(ctx: Koa.Context, error: unknown, errorId: string): void {
+  // What was to be sent may have set its headers already.
+  for (const name of OF_REPRESENTATIONS) ctx.res.removeHeader(name);
+  ctx.res.setHeader("Cache-Control", "no-store");
   if (error instanceof AppError) {
     for (const [name, value] of Object.entries(error.headers)) ctx.set(name, value);
     sendJson(ctx, STATUS[error.code], error.fields ? { message: error.message, errors: error.fields } : { message: error.message });
@@ -65,6 +68,8 @@ export function sendError(ctx: Koa.Context, error: unknown, errorId: string): vo
   }
   sendJson(ctx, 500, { message: `Internal server error. The operator finds it in the log as error ${errorId}` });
 }
+
+const OF_REPRESENTATIONS = ["ETag", "Accept-Ranges", "Content-Disposition", "Content-Encoding"];
 
 /** Types that a browser shows by itself could run script in our origin, so every file is an attachment. */
 function disposition(filename: string): string {
@@ -80,10 +85,9 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
     ETag: etag,
     "Accept-Ranges": "bytes",
     "Content-Disposition": disposition(download.filename),
-    "X-Content-Type-Options": "nosniff",
     "Cache-Control": "private, no-cache",
   });
-  if (matches(ctx.get("If-None-Match"), etag)) {
+  if (matches(ctx.req.headers["if-none-match"], etag)) {
     ctx.status = 304;
     return;
   }
@@ -107,7 +111,7 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
 /** Sends a file of unknown size in chunks. @throws ClientGoneError when the client left before it began. */
 export async function sendStream(ctx: Koa.Context, { contentType, filename, encoding, open }: Stream): Promise<void> {
   const stream = ctx.method === "HEAD" ? null : await openFor(ctx, open);
-  ctx.set({ "Content-Disposition": disposition(filename), "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache" });
+  ctx.set({ "Content-Disposition": disposition(filename), "Cache-Control": "private, no-cache" });
   if (encoding) ctx.set("Content-Encoding", encoding);
   ctx.status = 200;
   if (stream) ctx.body = stream;
@@ -130,5 +134,11 @@ async function openFor(ctx: Koa.Context, open: Stream["open"]): Promise<Readable
   }
 }
 
-const matches = (header: string, etag: string): boolean =>
-  header !== "" && (header.trim() === "*" || header.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag));
+/** Whether an If-None-Match header names the tag, compared weakly (RFC 9110, 13.1.2). */
+export function matches(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  const opaque = opaqueOf(etag);
+  return header.trim() === "*" || header.split(",").some((tag) => opaqueOf(tag.trim()) === opaque);
+}
+
+const opaqueOf = (tag: string): string => tag.replace(/^W\//, "");

@@ -23,6 +23,7 @@ import { environmentStore } from "./environments.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { explanationStore } from "./explanations.ts";
 import { factStore } from "./facts.ts";
+import { figuresStore } from "./figures.ts";
 import { flowStore } from "./flows.ts";
 import { inboundWebhookStore } from "./inbound-webhooks.ts";
 import { jobStore } from "./jobs.ts";
@@ -100,6 +101,7 @@ export function openStore(db: Db, sources: Sources) {
     explanations: explanationStore(db, { environments, policies, snapshots }),
     allowlists,
     deliveries: deliveryStore(db, sources, jobs),
+    figures: figuresStore(db),
     deliveryLog: deliveryLogStore(db),
     actions: actionStore(db, sources, notificationTargets),
     notificationTargets,

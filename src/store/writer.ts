@@ -32,7 +32,7 @@ type Job = {
 export class Writer {
   readonly #db: Db;
   readonly #queue: Job[] = [];
-  readonly #onBatch: (size: number, milliseconds: number) => void;
+  readonly #onBatch: (size: number, milliseconds: number, committed: boolean) => void;
   readonly #clock: () => number;
   readonly #guard: Guard;
   readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
@@ -41,8 +41,8 @@ export class Writer {
   #lent = false;
   #idle: (() => void)[] = [];
 
-  /** `onBatch` is told the size and duration of every committed batch (metrics); `clock` gives milliseconds that never go back. */
-  constructor(db: Db, onBatch: (size: number, milliseconds: number) => void = () => undefined, clock: () => number = () => performance.now(), guard = OPEN) {
+  /** `onBatch` is told the size and duration of every batch, and whether it was committed; `clock` gives milliseconds that never go back. */
+  constructor(db: Db, onBatch: (size: number, milliseconds: number, committed: boolean) => void = () => undefined, clock: () => number = () => performance.now(), guard = OPEN) {
     this.#db = db;
     this.#guard = guard;
     this.#onBatch = onBatch;
@@ -115,6 +115,7 @@ export class Writer {
     const started = this.#clock();
     const settle: (() => void)[] = [];
     let batch: Job[] = [];
+    let committed = false;
     try {
       this.#sql.begin.run();
       while (this.#queue.length > 0 && batch.length < BATCH_JOBS && (batch.length === 0 || this.#clock() - started < BATCH_MS)) {
@@ -123,6 +124,7 @@ export class Writer {
         settle.push(this.#runOne(job));
       }
       this.#sql.commit.run();
+      committed = true;
     } catch (error) {
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
       // BEGIN itself may have failed, with nothing taken from the queue: those who wait are told, not left hanging.
@@ -133,7 +135,7 @@ export class Writer {
       settle.length = 0;
     }
     for (const done of settle) done();
-    this.#onBatch(batch.length, this.#clock() - started);
+    this.#onBatch(batch.length, this.#clock() - started, committed);
   }
 
   /** Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch is lost. */

@@ -12,6 +12,7 @@ import { gzip } from "node:zlib";
 import type Koa from "koa";
 import { buildInfo, readAsset, readTextAsset } from "../assets.ts";
 import { methodNotAllowed, routeNotFound } from "../errors.ts";
+import { nameRequest } from "../http/arrive.ts";
 
 /** Name in the page -> asset. */
 const FILES: readonly { name: string; asset: string }[] = [
@@ -33,16 +34,12 @@ const TYPES: Readonly<Record<string, string>> = {
   txt: "text/plain; charset=utf-8",
 };
 
-/** Swagger UI draws its icons from data: addresses and needs nothing else beyond this server. */
-const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+/** In place of, and beside, what every answer has. Swagger UI draws its icons from data: addresses and needs nothing else beyond this server. */
+const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  "X-Content-Type-Options": "nosniff",
-  "X-Frame-Options": "DENY",
-  "Referrer-Policy": "no-referrer",
   "Cross-Origin-Opener-Policy": "same-origin",
-  "Cross-Origin-Resource-Policy": "same-origin",
 };
 
 /** Where people look for the page -> the way from there, relative (wire-contract 1.1: the alias has the same routes). */
@@ -75,10 +72,11 @@ export function documentation(): Koa.Middleware {
     const target = REDIRECTS.get(ctx.path);
     const root = ROOTS.find((prefix) => ctx.path.startsWith(prefix));
     if (target === undefined && root === undefined) return next();
+    nameRequest(ctx, "get_api_docs");
     const file = root === undefined ? undefined : (files ??= load()).get(ctx.path.slice(root.length));
     if (target === undefined && file === undefined) throw routeNotFound();
     if (ctx.method !== "GET" && ctx.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
-    ctx.set(SECURITY_HEADERS);
+    ctx.set(PAGE_HEADERS);
     if (file !== undefined) return send(ctx, file);
     // Not a permanent redirect: browsers would keep it after the server behind the address has changed.
     ctx.status = 302;

@@ -23,12 +23,16 @@ export type TaskOptions = {
   transfer?: readonly Transferable[];
 };
 
+export type PoolLoad = { waiting: number; running: number };
+
 export type Pool<Input, Output> = {
   /**
    * Runs a task in a thread. Rejects with QueueFullError, DeadlineError, WorkerDiedError, TaskError (the task threw),
    * PoolClosedError, the signal's reason, or DataCloneError for an input that cannot be sent.
    */
   run(input: Input, options: TaskOptions): Promise<Output>;
+  /** How many tasks wait for a thread, and how many have one. */
+  load(): PoolLoad;
   /** Takes no more tasks, waits for the accepted ones (their deadlines bound that), stops the threads. */
   close(): Promise<void>;
 };
@@ -300,6 +304,8 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
         dispatch();
       });
     },
+
+    load: () => ({ waiting: queue.length, running: [...threads].filter(({ task }) => task !== null).length }),
 
     close() {
       closing ??= stopAll();

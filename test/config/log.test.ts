@@ -183,7 +183,7 @@ secrets.run();
 const requests = suite("log: requests");
 
 const ENTRY: RequestEntry = {
-  method: "GET", route: "/flows/{org}", path: "/api/v2/flows/acme", status: 200, duration_ms: 3.14159, actor: "ops", org: "acme",
+  method: "GET", route: "/flows/{org}", path: "/api/v2/flows/acme", status: 200, duration_ms: 3.14159, actor: "ops", org: "acme", client: "192.0.2.7",
   request_id: "r1", bytes_in: 0, bytes_out: 120,
 };
 

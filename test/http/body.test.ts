@@ -230,7 +230,7 @@ test("a request that does not arrive in its time is refused with 408, with and w
     for await (const _ of ctx.req);
   });
   app.silent = true;
-  const slow = await listen(app, { host: "127.0.0.1", port: 0 }, { headerTimeout: 0.1, requestTimeout: 0.2 });
+  const slow = await listen(Object.assign(app, { refused: () => "id" }), { host: "127.0.0.1", port: 0 }, { headerTimeout: 0.1, requestTimeout: 0.2 });
   for (const bytes of ["POST / HTTP/1.1\r\nHost: a\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"]) {
     const answer = await exchange(slow.url, bytes);
     answers(answer, 408, { message: "The request did not arrive in time" });

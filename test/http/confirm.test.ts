@@ -7,7 +7,8 @@ import Type from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Feature, Role } from "../../src/domain/access.ts";
-import { arrive, mountOperations } from "../../src/http/mount.ts";
+import { arrive } from "../../src/http/arrive.ts";
+import { mountOperations } from "../../src/http/mount.ts";
 import type { Caller, House, Membership, RequestFacts } from "../../src/http/mount.ts";
 import { json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
@@ -59,6 +60,9 @@ const house: House<Context> = {
   admit: () => undefined,
   translate: (error) => error,
   newId: () => "id",
+  peer: () => ({ address: "192.0.2.7", secure: false }),
+  rates: { ofAddress: () => undefined, ofKey: () => undefined },
+  requestCame: () => undefined,
   logRequest: () => undefined,
   checkResponses: true,
 };

@@ -7,7 +7,8 @@ import { Type } from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
-import { arrive, mountOperations } from "../../src/http/mount.ts";
+import { arrive } from "../../src/http/arrive.ts";
+import { mountOperations } from "../../src/http/mount.ts";
 import type { House } from "../../src/http/mount.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
@@ -51,6 +52,9 @@ const house = (checkResponses: boolean): House<null> => ({
   admit: () => undefined,
   translate: (error) => error,
   newId: () => "id",
+  peer: () => ({ address: "192.0.2.7", secure: false }),
+  rates: { ofAddress: () => undefined, ofKey: () => undefined },
+  requestCame: () => undefined,
   logRequest: (entry, error) => void lines.push({ entry, error }),
   checkResponses,
 });

@@ -23,6 +23,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
   outgoing: ["domain"],
   jobs: ["store", "vault", "workers", "outgoing", "domain", "errors.ts", "log.ts"],
+  "metrics.ts": ["store", "workers", "log.ts"],
   ui: ["http", "store", "domain", "errors.ts", "assets.ts"],
   cli: ["*"],
   "assay.ts": ["*"],
@@ -49,6 +50,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   undici: ["outgoing"],
   nodemailer: ["outgoing"],
   "ipaddr.js": ["domain"],
+  "prom-client": ["metrics.ts"],
 };
 
 const areaOf = (path: string): string => path.replace(/^src\//, "").split("/")[0] as string;

@@ -6,11 +6,11 @@ import type { ValidateFunction } from "ajv/dist/2020.js";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/kit.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
+import { SECURITY_HEADERS } from "../../src/http/security.ts";
 import type { Received, Written } from "./requests.ts";
 
 type Answers = Record<string, { content?: Record<string, unknown> }>;
 type Document = { paths: Record<string, Record<string, { operationId: string; responses: Answers }>> };
-
 
 /** @param published the document as the server publishes it. */
 export function createJudge(published: unknown) {
@@ -40,7 +40,11 @@ export function createJudge(published: unknown) {
     const label = `${operation.id}: ${method} ${target.slice(0, 300)} was answered ${status} ${text.slice(0, 600)}`;
     assert.ok(status < 500, label);
     assert.ok(headers["x-request-id"], `no X-Request-ID: ${label}`);
+    for (const [name, value] of SECURITY_HEADERS) if (name !== "Cache-Control") assert.is(headers[name.toLowerCase()], value, `${name}: ${label}`);
     const type = String(headers["content-type"] ?? "").split(";")[0] as string;
+    const isRead = (method === "GET" || method === "HEAD") && status < 400;
+    assert.is(headers["cache-control"], isRead ? "private, no-cache" : "no-store", `Cache-Control: ${label}`);
+    assert.is(/^W\/"[\w-]{22}"$/.test(String(headers["etag"])), isRead && status === 200 && type === "application/json" && !headers["content-disposition"], `ETag: ${label}`);
     if (status >= 400) refusal(status, type, text, label);
     // Who answered is not known then; that successes have their shape, the server itself looks after in tests.
     if (strays) return;

@@ -13,7 +13,7 @@ const types = openCustomTypes();
 test.after(() => types.close());
 /** What every task comes to, without a thread. */
 const failing = (trouble: Error) => {
-  const pool = { run: () => Promise.reject(trouble), close: async () => undefined };
+  const pool = { run: () => Promise.reject(trouble), load: () => ({ waiting: 0, running: 0 }), close: async () => undefined };
   return createCustomTypes({ schemas: pool, expressions: pool });
 };
 
