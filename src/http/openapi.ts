@@ -1,6 +1,6 @@
 /**
  * The OpenAPI 3.1 document, derived from the operations. Named shapes become components; statuses that follow from the
- * kind of an operation (400, 401, 403, 408, 413) are filled in, so that no operation can forget them.
+ * kind of an operation (304, 400, 401, 403, 408, 413, 429) are filled in, so that no operation can forget them.
  */
 import type { TSchema } from "typebox";
 import { isOrgPermission } from "../domain/access.ts";
@@ -116,7 +116,7 @@ function requestBody(operation: AnyOperation<never>, components: Record<string, 
 /** All statuses of an operation with the shape of their body: declared ones and those that follow from its kind. */
 export function responsesOf(operation: AnyOperation<never>, components: Record<string, Json>): Json {
   const all: Record<string, ResponseShape> = {};
-  const add = (status: number, description: string, schema: TSchema): void => void (all[status] ??= { description, schema });
+  const add = (status: number, description: string, schema: TSchema | null): void => void (all[status] ??= { description, schema });
   Object.assign(all, operation.responses);
   const takesInput = operation.body.kind !== "none" || Object.keys(operation.query.properties).length > 0 || operation.path.includes("{");
   if (takesInput) add(400, "Something in the request is not valid; `errors` has one text per field", ValidationError);
@@ -127,6 +127,9 @@ export function responsesOf(operation: AnyOperation<never>, components: Record<s
     add(408, "The body did not arrive in time", Message);
     add(413, "The body or one of its parts is larger than its limit", Message);
   }
+  const read = operation.method === "GET" ? all[200] : undefined;
+  if (read?.schema && read.contentType === undefined) add(304, "The caller has it already, as `If-None-Match` says", null);
+  add(429, "Too many requests of this key or address, where the operator limits them; `Retry-After` says when to try again", Message);
   return Object.fromEntries(
     Object.entries(all).map(([status, { description, schema, contentType = "application/json", headers }]) => [
       status,
