@@ -150,7 +150,6 @@ async function serve<Context, M extends Membership>(
   const organization = ctx.params["org"] ?? null;
   seen.organization = organization;
   const facts = authorize(house, operation, ctx, organization);
-  seen.facts = facts;
   if (operation.status === "removed") throw gone();
   if (operation.method !== "GET") house.admit(declaredLength(ctx.req) ?? 0);
   const { signature } = operation;
@@ -215,6 +214,8 @@ function authorize<Context, M extends Membership>(
     event: operation.audit,
     path: ctx.path,
   };
+  // From here on, so that the log says who it was that was refused.
+  (ctx.state["assay"] as RequestState).facts = facts;
   if (operation.permission === "public" || operation.permission === "signed") return facts;
   const key = credentialOf(ctx.req.headers.authorization);
   const caller = key === null ? null : house.authenticate(hash("sha256", key));
