@@ -129,7 +129,7 @@ const HIDDEN = "[hidden]";
 
 // Compared without case, hyphens and underscores: X-Api-Key, api_key and apiKey are one name.
 const SECRET_NAME =
-  /^(?:keys?|passphrase|rawheaders|sid|sessions?|code|codeverifier|.*(?:authorization|cookie|(?:api|private|secret|access|metrics|signing|encryption)key|secret|token|password|signature|credential|assertion|sessionid)s?)$/;
+  /^(?:keys?|passphrase|rawheaders|sid|session|codeverifier|authorizationcode|.*(?:authorization|cookie|(?:api|private|secret|access|metrics|signing|encryption)key|secret|token|password|signature|credential|assertion|sessionid)s?)$/;
 
 // An authorization value in running text, a cookie, what signs a call to S3, a JSON web token; then a credential in a query, then one in the
 // user part of a URL.

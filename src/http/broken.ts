@@ -17,19 +17,21 @@ export type Refusal = { status: number; code: string; client: string | null; byt
 /**
  * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
  * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
- * `refusing` is told of an answer that is given here, and gives its id.
+ * `refusing` is told of an answer to what never became a request, and gives its id; what breaks off in its body is a request, with a line of
+ * its own in the log.
  */
 export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null, refusing: (refusal: Refusal) => string): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  if (answer && !answer.writableFinished) {
-    if (answer.headersSent) return void socket.destroy();
+  const begun = answer && !answer.writableFinished ? answer : null;
+  if (begun) {
+    if (begun.headersSent) return void socket.destroy();
     // The request was whole; what is broken are the bytes after it.
-    if (answer.req.complete) return void answer.setHeader("Connection", "close");
+    if (begun.req.complete) return void begun.setHeader("Connection", "close");
   }
   const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
   const body = JSON.stringify({ message });
   const [client, isSecure] = socket instanceof Socket ? [socket.remoteAddress ?? null, socket instanceof TLSSocket] : [null, false];
-  const id = refusing({ status: Number.parseInt(line, 10), code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
+  const id = begun ? String(begun.getHeader("X-Request-ID")) : refusing({ status: Number.parseInt(line, 10), code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
   const headers = [
     ["Connection", "close"], ["Content-Type", "application/json; charset=utf-8"], ["Content-Length", Buffer.byteLength(body)], ["X-Request-ID", id],
     ...SECURITY_HEADERS, ...(isSecure ? [TRANSPORT_SECURITY] : []),

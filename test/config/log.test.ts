@@ -140,6 +140,8 @@ secrets("fields with names of secrets are hidden in every spelling", () => {
   const names = [
     "authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "cookies", "key", "keys", "api_key", "apiKey", "X-API-Key", "secret",
     "client_secret", "token", "csrf-token", "access_token", "password", "passphrase", "private_key", "x-ld-signature", "rawHeaders",
+    "session", "session_id", "sessionId", "sid", "authorization_code", "code_verifier", "id_token", "client_assertion", "s3SecretKey", "s3AccessKey", "secretAccessKey",
+    "access_key", "sessionToken", "credentials", "metricsKey", "oidcClientSecret",
   ];
   for (const name of names) assert.equal(redact({ [name]: "value" }), { [name]: "[hidden]" }, name);
   assert.equal(redact({ key: null, token: undefined }), { key: null, token: undefined });
@@ -161,6 +163,14 @@ secrets("texts are cleaned of credentials", () => {
     ["/x?page=2&access_token=abc#y", "/x?page=2&access_token=[hidden]#y"],
     ["postgres://user:pw@host/db", "postgres://[hidden]@host/db"],
     ["mail ops@example.com", "mail ops@example.com"],
+    ["/login/callback?code=4/0AX-y_z&state=s1", "/login/callback?code=[hidden]&state=s1"],
+    ["cookie: assay_session=abc; b=c", "cookie: [hidden]"],
+    ["Set-Cookie: __Host-assay=abc; Path=/; Secure\r\nVary: *", "Set-Cookie: [hidden]\r\nVary: *"],
+    ["authorization: AWS4-HMAC-SHA256 Credential=AKIA/20261121/eu/s3/aws4_request, SignedHeaders=host, Signature=00ff", "authorization: AWS4-HMAC-SHA256 [hidden]"],
+    ["GET /b/k?X-Amz-Credential=AKIA%2F1&X-Amz-Date=20261121&X-Amz-Security-Token=t&X-Amz-Signature=00ff", "GET /b/k?X-Amz-Credential=[hidden]&X-Amz-Date=20261121&X-Amz-Security-Token=[hidden]&X-Amz-Signature=[hidden]"],
+    ["id token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl is late", "id token [hidden] is late"],
+    ["grant_type=authorization_code&code_verifier=abc&client_assertion=def", "grant_type=authorization_code&code_verifier=[hidden]&client_assertion=[hidden]"],
+    ["error code 7, session ended, cookie missing", "error code 7, session ended, cookie missing"],
   ];
   for (const [text, expected] of table) assert.is(redact(text), expected);
 });
@@ -175,7 +185,7 @@ secrets("large and strange values are cut and never throw", () => {
   assert.is(redact(nasty), "[unreadable]");
   assert.is(redact(new Date(Number.NaN)), null);
   assert.equal(redact(JSON.parse('{"__proto__": {"token": "x"}}')), JSON.parse('{"__proto__": {"token": "[hidden]"}}'));
-  for (const text of ["bearer ", "basic\t", "?key=", "a://", "ab+", "&token=&"]) redact(text.repeat(20_000));
+  for (const text of ["bearer ", "basic\t", "?key=", "a://", "ab+", "&token=&", "eyJ", "eyJaaaaaaaa.", "cookie:", "a-a-a-a-", "?a-a-a-a-a-a-"]) redact(text.repeat(20_000));
 });
 
 secrets.run();
@@ -194,6 +204,19 @@ const logged = (entry: Partial<RequestEntry>): Record<string, unknown> => {
   assert.equal(others, []);
   return rest;
 };
+
+requests("who only asks whether all is well is told of at debug, unless it is not", () => {
+  for (const route of ["get_ready", "get_healthz", "get_metrics"]) {
+    const { logger, entries } = capture("trace");
+    for (const status of [200, 401, 503]) logRequest(logger, { ...ENTRY, route, status });
+    assert.equal(entries().map(({ level }) => level), ["debug", "info", "error"], route);
+  }
+});
+
+requests("bytes that are no request have a line without method and path", () => {
+  const line = logged({ method: null, route: null, path: null, status: 400, error_code: "HPE_INVALID_METHOD" });
+  assert.equal([line["method"], line["path"], line["client"], line["error_code"]], [null, null, "192.0.2.7", "HPE_INVALID_METHOD"]);
+});
 
 requests("one whole line", () => {
   assert.equal(logged({}), { level: "info", ...ENTRY, duration_ms: 3.1, msg: "request" });

@@ -67,4 +67,25 @@ test("0003 finds the builds among the artifacts, and the activity of their repos
   assert.is(db.prepare("SELECT latest_activity_at FROM repos").pluck().get(), 401);
 });
 
+test("0004 counts each content of evidence once, and goes on counting", () => {
+  const { db, rest } = before(4);
+  db.exec("INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json) VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')");
+  const required = db.prepare<[], { name: string }>("SELECT name FROM pragma_table_info('attestations') WHERE \"notnull\" = 1 AND dflt_value IS NULL AND pk = 0").all().map(({ name }) => name);
+  const values: Record<string, unknown> = { organization_id: 1, flow_id: 1, trail_id: 1, scope: "trail", is_compliant: 1 };
+  const names = [...required, "evidence_digest", "evidence_size", "evidence_filename", "evidence_content_type"];
+  const insert = db.prepare(`INSERT INTO attestations (${names.join(", ")}) VALUES (${names.map((name) => `@${name}`).join(", ")})`);
+  let last = 0;
+  const attest = (digest: string | null, size: number | null): void => {
+    const textual = Object.fromEntries(required.map((name) => [name, name.endsWith("_json") ? "{}" : name.endsWith("_at") ? 0 : `${name} ${(last += 1)}`]));
+    const file = digest === null ? null : "x";
+    insert.run({ ...textual, ...values, evidence_digest: digest, evidence_size: size, evidence_filename: file, evidence_content_type: file });
+  };
+  for (const [digest, size] of [["a", 10], ["b", 5], ["a", 10], [null, null], ["c", 0]] as const) attest(digest, size);
+  rest();
+  const totals = db.prepare("SELECT files, bytes FROM evidence_totals");
+  assert.equal(totals.all(), [{ files: 3, bytes: 15 }]);
+  for (const [digest, size] of [["a", 10], ["d", 7]] as const) attest(digest, size);
+  assert.equal(totals.all(), [{ files: 4, bytes: 22 }]);
+});
+
 test.run();

@@ -1,0 +1,111 @@
+// The executable's answers from outside: metrics through both doors, limits by address and by key, validators and gzip.
+
+import { request } from "node:http";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { gunzipSync } from "node:zlib";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { inDirectory, run, start } from "./executable.ts";
+import type { Running } from "./executable.ts";
+
+const answers = suite("executable: answers");
+
+const TOKEN = "a-token-for-metrics-0123";
+const serve = (data: string, ...options: string[]): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0", ...options];
+
+/** A server with an organization `acme`, and the key of its admin. */
+async function serving(data: string, options: string[], env: Record<string, string>, work: (running: Running, key: string) => Promise<void>): Promise<void> {
+  const { stdout } = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+  const running = await start(serve(data, ...options), { env });
+  try {
+    await work(running, stdout.trim());
+  } finally {
+    assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
+  }
+}
+
+type Raw = { status: number; headers: Record<string, string | undefined>; bytes: Buffer };
+/** Over node's own client, which undoes no coding. */
+const get = (url: string, headers: Record<string, string> = {}): Promise<Raw> =>
+  new Promise((resolve, reject) => {
+    request(url, { headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers as Raw["headers"], bytes: Buffer.concat(chunks) }));
+    }).on("error", reject).end();
+  });
+const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+
+answers("metrics on a listener of their own, and with a token on the main one", () =>
+  inDirectory((data) =>
+    serving(data, ["--metrics-listen", "127.0.0.1:0"], { ASSAY_METRICS_KEY: TOKEN }, async ({ url, output }, key) => {
+      const own = /^metrics: (http:\/\/127\.0\.0\.1:\d+\/metrics)$/m.exec(output())?.[1] as string;
+      assert.ok(own, output());
+      const wrote = await fetch(`${url}/api/v2/flows/acme`, { method: "PUT", headers: { ...bearer(key), "Content-Type": "application/json" }, body: '{"name":"one","description":""}' });
+      assert.is(wrote.status, 201);
+      for (const [address, headers] of [[own, {}], [`${url}/metrics`, bearer(TOKEN)]] as const) {
+        const { status, bytes } = await get(address, headers);
+        const text = bytes.toString();
+        assert.is(status, 200);
+        for (const line of [
+          'assay_http_requests_total{operation="create_flow",status="201"} 1', /^assay_commit_batch_size_count [1-9]/m, /^assay_wal_bytes [1-9]/m, /^assay_disk_free_bytes [1-9]/m,
+          "assay_evidence_files 0", 'assay_jobs{kind="notify"} 0', 'assay_worker_tasks{pool="recording",state="waiting"} 0', /^process_resident_memory_bytes \d+/m,
+          /^nodejs_eventloop_lag_p99_seconds /m, /^assay_build_info\{version="[^"]+",commit="[0-9a-f]{40}/m,
+        ]) assert.match(text, line);
+      }
+      assert.equal([(await get(`${url}/metrics`)).status, (await get(`${url}/metrics`, bearer(key))).status, (await get(own.replace("/metrics", "/ready"))).status], [401, 401, 404]);
+    })));
+
+answers("without either option there are none; an address that is taken is told", () =>
+  inDirectory(async (data) => {
+    await serving(data, [], {}, async ({ url }) => assert.is((await get(`${url}/metrics`, bearer(TOKEN))).status, 404));
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+    const { port } = taken.address() as AddressInfo;
+    const { code, stderr } = await run(serve(data, "--metrics-listen", `127.0.0.1:${port}`));
+    taken.close();
+    assert.is(code, 1);
+    assert.match(stderr, `assay: cannot listen on 127.0.0.1:${port}: another program listens there; choose another port with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN`);
+  }));
+
+answers("an address, and a key, that send too much get 429 with Retry-After", () =>
+  inDirectory(async (data) => {
+    await serving(data, ["--address-rate", "3"], {}, async ({ url, wrote }) => {
+      const statuses = [];
+      for (let n = 0; n < 4; n++) statuses.push((await get(`${url}/api/v2/flows/acme`)).status);
+      assert.equal(statuses, [401, 401, 401, 429]);
+      const { status, headers, bytes } = await get(`${url}/api/v2/flows/acme`);
+      const wait = Number(headers["retry-after"]);
+      assert.equal([status, JSON.parse(bytes.toString())], [429, { message: `Too many requests from this address. Please try again in ${wait} seconds` }]);
+      assert.ok(wait >= 1 && wait <= 20);
+      assert.is((await get(`${url}/ready`)).status, 200);
+      await wrote(/"status":429[^\n]*"client":"127\.0\.0\.1"[^\n]*"error_code":"too_many"/);
+    });
+  }));
+
+answers("a key that sends too much leaves others alone", () =>
+  inDirectory((data) =>
+    serving(data, ["--key-rate", "2"], {}, async ({ url }, key) => {
+      const created = await run(["key", "create", "--data", data, "--user", "ops", "--description", "second"]);
+      assert.is(created.code, 0, created.stderr);
+      const second = /[\w-]{43}/.exec(created.stdout)?.[0] as string;
+      const ask = async (one: string) => (await get(`${url}/api/v2/flows/acme`, bearer(one))).status;
+      assert.equal([await ask(key), await ask(key), await ask(key), await ask(second)], [200, 200, 429, 200]);
+    })));
+
+answers("reads are compressed for who accepts it, have a validator, and security headers", () =>
+  inDirectory((data) =>
+    serving(data, [], {}, async ({ url }, key) => {
+      const path = `${url}/api/v2/openapi.json`;
+      const plain = await get(path, bearer(key));
+      const packed = await get(path, { ...bearer(key), "Accept-Encoding": "gzip" });
+      assert.equal([plain.headers["content-encoding"], packed.headers["content-encoding"]], [undefined, "gzip"]);
+      assert.ok(gunzipSync(packed.bytes).equals(plain.bytes) && packed.bytes.length < plain.bytes.length / 5);
+      const again = await get(path, { ...bearer(key), "If-None-Match": packed.headers["etag"] as string });
+      assert.equal([again.status, again.bytes.length, again.headers["etag"]], [304, 0, plain.headers["etag"]]);
+      for (const { headers } of [plain, packed, again, await get(`${url}/nothing`), await get(`${url}/ready`), await get(`${url}/api/v2/doc/`)])
+        assert.equal([headers["x-content-type-options"], headers["x-frame-options"], headers["referrer-policy"], headers["strict-transport-security"]], ["nosniff", "DENY", "no-referrer", undefined]);
+    })));
+
+answers.run();
