@@ -77,6 +77,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const evidenceBytes = gauge("assay_evidence_bytes", "Bytes of these contents");
   const jobs = gauge("assay_jobs", "Jobs that wait or run", ["kind"]);
   const jobsOverdue = gauge("assay_jobs_overdue_seconds", "For how long the job that should be done first is due; 0: none is");
+  const jobsFailing = gauge("assay_jobs_failing", "Jobs whose latest attempt failed; they are tried again");
   const deliveries = gauge("assay_deliveries", "Messages to the outside that wait, or were given up", ["state"]);
   const deliveryAge = gauge("assay_deliveries_oldest_seconds", "For how long the oldest message waits; 0: none does");
   const tasks = gauge("assay_worker_tasks", "Tasks of the worker threads", ["pool", "state"]);
@@ -117,6 +118,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     for (const kind of sources.jobKinds()) jobs.set({ kind }, 0);
     for (const { kind, count: number } of waiting) jobs.set({ kind }, number);
     jobsOverdue.set(Math.max(0, ...waiting.map(({ due_at }) => now - due_at)));
+    jobsFailing.set(figures.failingJobs());
     const messages = figures.deliveries();
     deliveries.set({ state: "waiting" }, messages.waiting);
     deliveries.set({ state: "dead" }, messages.dead);

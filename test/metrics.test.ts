@@ -20,7 +20,7 @@ const test = suite("metrics");
 const TOKEN = "metrics-token-0123456789";
 const BUILD = { version: "1.2.3", commit: "abc" };
 const NO_FIGURES: MetricSources["figures"] = {
-  space: () => ({ bytes: 4096, free: 0 }), jobs: () => [], deliveries: () => ({ waiting: 0, dead: 0, oldest: null }), evidence: () => ({ files: 0, bytes: 0 }),
+  space: () => ({ bytes: 4096, free: 0 }), jobs: () => [], failingJobs: () => 0, deliveries: () => ({ waiting: 0, dead: 0, oldest: null }), evidence: () => ({ files: 0, bytes: 0 }),
 };
 const metricsOf = (more: Partial<MetricSources> = {}): Metrics =>
   createMetrics({ figures: NO_FIGURES, directory: null, now: () => 1000, build: BUILD, jobKinds: () => [], pools: () => ({}), ...more });
@@ -139,13 +139,13 @@ test("batches of writes have their size and duration, and those that were lost a
 test("queues, ages and evidence are looked up when somebody asks", async () => {
   const figures = {
     ...NO_FIGURES, space: () => ({ bytes: 81_920, free: 8192 }), evidence: () => ({ files: 12, bytes: 3400 }),
-    jobs: () => [{ kind: "notify", count: 4, due_at: 940 }, { kind: "later", count: 1, due_at: 5000 }], deliveries: () => ({ waiting: 7, dead: 2, oldest: 100 }),
+    jobs: () => [{ kind: "notify", count: 4, due_at: 940 }, { kind: "later", count: 1, due_at: 5000 }], failingJobs: () => 3, deliveries: () => ({ waiting: 7, dead: 2, oldest: 100 }),
   };
   const metrics = metricsOf({ figures, jobKinds: () => ["notify", "reevaluate"], pools: () => ({ recording: { waiting: 1, running: 2 } }) });
   const series = await collected(metrics);
   const expected: Record<string, number> = {
     assay_database_bytes: 81_920, assay_database_free_bytes: 8192, assay_evidence_files: 12, assay_evidence_bytes: 3400,
-    'assay_jobs{kind="notify"}': 4, 'assay_jobs{kind="reevaluate"}': 0, 'assay_jobs{kind="later"}': 1, assay_jobs_overdue_seconds: 60,
+    'assay_jobs{kind="notify"}': 4, 'assay_jobs{kind="reevaluate"}': 0, 'assay_jobs{kind="later"}': 1, assay_jobs_overdue_seconds: 60, assay_jobs_failing: 3,
     'assay_deliveries{state="waiting"}': 7, 'assay_deliveries{state="dead"}': 2, assay_deliveries_oldest_seconds: 900,
     'assay_worker_tasks{pool="recording",state="waiting"}': 1, 'assay_worker_tasks{pool="recording",state="running"}': 2,
   };

@@ -18,6 +18,7 @@ export function figuresStore(db: Db) {
   const pragma = (name: string) => db.prepare<[], number>(`PRAGMA ${name}`).pluck();
   const [pageSize, pages, freePages] = [pragma("page_size"), pragma("page_count"), pragma("freelist_count")];
   const jobs = db.prepare<[], JobFigures>("SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind");
+  const failing = db.prepare<[], number>("SELECT count(last_error) FROM jobs").pluck();
   const inState = db.prepare<[string], number>("SELECT count(*) FROM deliveries WHERE state = ?").pluck();
   const oldest = db.prepare<[], number>("SELECT waiting_since FROM deliveries WHERE state = 'waiting' ORDER BY id LIMIT 1").pluck();
   const evidence = db.prepare<[], EvidenceFigures>("SELECT files, bytes FROM evidence_totals");
@@ -28,6 +29,8 @@ export function figuresStore(db: Db) {
       return { bytes: size * (pages.get() as number), free: size * (freePages.get() as number) };
     },
     jobs: (): JobFigures[] => jobs.all(),
+    /** Jobs whose latest attempt failed; they are tried again. */
+    failingJobs: (): number => failing.get() as number,
     deliveries: (): DeliveryFigures => ({ waiting: inState.get("waiting") as number, dead: inState.get("dead") as number, oldest: oldest.get() ?? null }),
     evidence: (): EvidenceFigures => evidence.get() ?? { files: 0, bytes: 0 },
   };

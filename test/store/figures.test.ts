@@ -63,6 +63,8 @@ test("jobs by kind with the first of each, messages by state with the oldest tha
   assert.equal([store.figures.jobs(), store.figures.deliveries()], [[], { waiting: 0, dead: 0, oldest: null }]);
   for (const [kind, due] of [["notify", 30], ["notify", 20], ["reevaluate", 50]] as const) store.jobs.add(kind, {}, due);
   assert.equal(store.figures.jobs(), [{ kind: "notify", count: 2, due_at: 20 }, { kind: "reevaluate", count: 1, due_at: 50 }]);
+  db.exec("UPDATE jobs SET last_error = 'no' WHERE due_at = 20");
+  assert.is(store.figures.failingJobs(), 1);
   const insert = db.prepare(`INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
     VALUES (?, (SELECT max(id) FROM organizations), 'q', 0, 's', 'SLACK', '{}', '{}', ?, 1, ?, 1)`);
   for (const [n, state] of ["delivered", "waiting", "dead", "waiting", "delivered"].entries()) insert.run(`d${n}`, state, 100 + n);
@@ -77,7 +79,7 @@ test("no figure reads a table that grows with what is recorded", () => {
   const plans = statements.filter((sql) => sql.startsWith("SELECT")).flatMap((sql) =>
     db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replace("?", "'dead'")}`).all().map(({ detail }) => detail));
   assert.equal(plans, [
-    "SCAN jobs USING COVERING INDEX jobs_by_due", "SEARCH deliveries USING COVERING INDEX deliveries_by_state (state=?)",
+    "SCAN jobs USING COVERING INDEX jobs_by_due", "SCAN jobs", "SEARCH deliveries USING COVERING INDEX deliveries_by_state (state=?)",
     "SEARCH deliveries USING INDEX deliveries_by_state (state=?)", "SCAN evidence_totals",
   ]);
 });
