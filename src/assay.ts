@@ -201,9 +201,9 @@ function reception({ limits, logger, room, metrics: measured }: Reception): Pick
 /** An application without anything in it, that knows what to do with errors of connections. */
 function bindable({ logger, metrics }: Reception): App {
   const app = new Koa();
-  app.on("error", (error: Error & { code?: string }) => {
+  app.on("error", (error: Error & { code?: string }, ctx?: Koa.Context) => {
     // A client that closes the connection while its answer is written, or does not read it, is its own business.
-    if (error.name !== "StalledError" && error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ err: error }, "reply failed");
+    if (error.name !== "StalledError" && error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ request_id: ctx?.state["requestId"], err: error }, "reply failed");
   });
   const nothing: Pick<RequestEntry, "method" | "route" | "path" | "actor" | "org"> = { method: null, route: null, path: null, actor: null, org: null };
   return Object.assign(app, {
