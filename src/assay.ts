@@ -24,7 +24,6 @@ import { metricsPage } from "./http/metrics-page.ts";
 import { mountOperations } from "./http/mount.ts";
 import type { House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
-import { peerOf } from "./http/peer.ts";
 import { probes } from "./http/probes.ts";
 import { countAddress, createRates } from "./http/rates.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
@@ -176,12 +175,11 @@ export function createMetricsApp(parts: Reception & { metrics: { metrics: Metric
 type Reception = Pick<Parts, "limits" | "logger" | "room"> & { metrics: { metrics: Metrics } | null };
 
 /** What is the same for every request, whatever it asks for: where it comes from, its id, its line in the log, its count. */
-function reception({ limits, logger, room, metrics: measured }: Reception): Pick<House<Context>, "limits" | "newId" | "peer" | "requestCame" | "logRequest" | "translate"> {
+function reception({ limits, logger, room, metrics: measured }: Reception): Pick<House<Context>, "limits" | "newId" | "requestCame" | "logRequest" | "translate"> {
   const metrics = measured?.metrics;
   return {
     limits,
     newId: newPublicId,
-    peer: peerOf,
     translate(error, changes) {
       if (changes) room.failed(error);
       return translateStorageError(error);

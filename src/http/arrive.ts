@@ -6,6 +6,7 @@ import { Readable } from "node:stream";
 import type Koa from "koa";
 import { ClientGoneError, hasBody } from "./body.ts";
 import type { House, RequestFacts } from "./mount.ts";
+import { clientAddress, isSecure } from "./peer.ts";
 import { sendError } from "./reply.ts";
 import { secure } from "./security.ts";
 
@@ -21,7 +22,7 @@ export const nameRequest = (ctx: Koa.Context, name: string): void => void ((ctx.
  */
 const LINGER = 5;
 
-type Reception = Pick<House<unknown>, "limits" | "newId" | "peer" | "requestCame" | "logRequest" | "translate">;
+type Reception = Pick<House<unknown>, "limits" | "newId" | "requestCame" | "logRequest" | "translate">;
 
 /** The outermost middleware. `ctx.state` then has `requestId`, and `client`, the address that the request is counted for. */
 export function arrive(house: Reception): Koa.Middleware {
@@ -31,10 +32,10 @@ export function arrive(house: Reception): Koa.Middleware {
     const asked = ctx.get("X-Request-ID");
     const requestId = /^[A-Za-z0-9._-]{1,100}$/.test(asked) ? asked : house.newId();
     const state: RequestState = { operationId: null, facts: null, organization: null, path: null };
-    const peer = house.peer(ctx.req);
-    ctx.state = { assay: state, requestId, client: peer.address };
+    const client = clientAddress(ctx.req);
+    ctx.state = { assay: state, requestId, client };
     ctx.res.setHeader("X-Request-ID", requestId);
-    secure(ctx.res, peer.secure);
+    secure(ctx.res, isSecure(ctx.req));
     const { socket } = ctx.req;
     const before = socket.bytesWritten;
     let failure: unknown = null;
@@ -56,7 +57,7 @@ export function arrive(house: Reception): Koa.Middleware {
           duration_ms: performance.now() - started,
           actor: state.facts?.caller?.name ?? null,
           org: state.organization,
-          client: peer.address,
+          client,
           request_id: requestId,
           bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
           // Of a stream what really left, its head included: it may have been cut, and its size need not have been known.

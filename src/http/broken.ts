@@ -12,7 +12,7 @@ const BROKEN: Record<string, readonly [line: string, message: string]> = {
 };
 
 /** `code`: node's word for what is wrong. `bytes`: of the answer's body. */
-export type Refusal = { status: number; code: string; client: string | null; bytes: number };
+export type Refusal = { status: number; code: string; client: string; bytes: number };
 
 /**
  * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
@@ -30,7 +30,7 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
   }
   const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
   const body = JSON.stringify({ message });
-  const [client, isSecure] = socket instanceof Socket ? [socket.remoteAddress ?? null, socket instanceof TLSSocket] : [null, false];
+  const [client, isSecure] = socket instanceof Socket ? [socket.remoteAddress ?? "unknown", socket instanceof TLSSocket] : ["unknown", false];
   const id = begun ? String(begun.getHeader("X-Request-ID")) : refusing({ status: Number.parseInt(line, 10), code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
   const headers = [
     ["Connection", "close"], ["Content-Type", "application/json; charset=utf-8"], ["Content-Length", Buffer.byteLength(body)], ["X-Request-ID", id],

@@ -20,7 +20,7 @@ export function metricsPage(metrics: MetricsText, key: { token: string; rates: R
     if (key && due) {
       const sent = credentialOf(ctx.req.headers.authorization);
       if (sent === null || !timingSafeEqual(digest(sent), due)) {
-        key.rates.ofAddress(ctx.state["client"] as string | null);
+        key.rates.ofAddress(ctx.state["client"] as string);
         throw unauthenticated();
       }
     }

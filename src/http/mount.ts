@@ -3,7 +3,6 @@
  * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
  */
 import { hash } from "node:crypto";
-import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
 import type Koa from "koa";
 import type { TObject } from "typebox";
@@ -19,7 +18,6 @@ import type { EvidenceStage, StagedFile } from "./form.ts";
 import { credentialOf } from "./authenticate.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
-import type { Peer } from "./peer.ts";
 import type { Rates } from "./rates.ts";
 import { sendDownload, sendStream, sendText, utf8 } from "./reply.ts";
 import { charactersOf, represent, sendRepresentation } from "./representation.ts";
@@ -94,8 +92,6 @@ export type House<Context, M extends Membership = Membership> = {
   /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
   translate(error: unknown, changes: boolean): unknown;
   newId(): string;
-  /** Who is at the other end of the connection. */
-  peer(request: IncomingMessage): Peer;
   rates: Rates;
   /** A request came; `logRequest` follows once it is answered, or its client is gone. */
   requestCame(): void;

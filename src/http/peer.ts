@@ -1,8 +1,8 @@
 /** Who is at the other end of a connection. */
 import type { IncomingMessage } from "node:http";
 
-/** `address`: of the client, null where there is none, as on a socket of the file system. `secure`: whether the client speaks TLS. */
-export type Peer = { address: string | null; secure: boolean };
+/** The client's address: what limits by address count, and what the log names; `unknown` for one that is gone already. */
+export const clientAddress = ({ socket }: IncomingMessage): string => socket.remoteAddress ?? "unknown";
 
-/** The peer of the connection itself. */
-export const peerOf = ({ socket }: IncomingMessage): Peer => ({ address: socket.remoteAddress ?? null, secure: "encrypted" in socket && socket.encrypted === true });
+/** Whether what is answered travels encrypted as far as anybody knows. */
+export const isSecure = ({ socket }: IncomingMessage): boolean => "encrypted" in socket && socket.encrypted === true;

@@ -1,12 +1,13 @@
 /** How many requests a minute one address, and one key, may send. Both are switched off unless the operator sets them. */
+import { isIP } from "node:net";
 import type Koa from "koa";
 import { networkOf } from "../domain/networks.ts";
 import { tooMany } from "../errors.ts";
 import { createLimiter } from "./limits.ts";
 
 export type Rates = {
-  /** @param address null where there is none, as behind a socket of the file system: nobody is to be told apart there. @throws AppError 429. */
-  ofAddress(address: string | null): void;
+  /** @param address one that is none, as behind a Unix socket, is not counted: nobody is to be told apart there. @throws AppError 429. */
+  ofAddress(address: string): void;
   /** @param id the public id of the key. @throws AppError 429. */
   ofKey(id: string): void;
 };
@@ -20,7 +21,7 @@ export function createRates({ address, key, now }: { address: number | null; key
   const [addresses, keys] = [limiterOf(address), limiterOf(key)];
   return {
     ofAddress(from) {
-      const wait = addresses && from !== null ? addresses.take(networkOf(from)) : 0;
+      const wait = addresses && isIP(from) !== 0 ? addresses.take(networkOf(from)) : 0;
       if (wait > 0) throw tooMany("Too many requests from this address", wait);
     },
     ofKey(id) {
@@ -33,7 +34,7 @@ export function createRates({ address, key, now }: { address: number | null; key
 /** Counts the request for its address, before anything of it is looked at. What comes before this middleware is not counted. */
 export const countAddress = (rates: Rates): Koa.Middleware => {
   return function counted(ctx, next) {
-    rates.ofAddress(ctx.state["client"] as string | null);
+    rates.ofAddress(ctx.state["client"] as string);
     return next();
   };
 };

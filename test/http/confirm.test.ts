@@ -60,7 +60,6 @@ const house: House<Context> = {
   admit: () => undefined,
   translate: (error) => error,
   newId: () => "id",
-  peer: () => ({ address: "192.0.2.7", secure: false }),
   rates: { ofAddress: () => undefined, ofKey: () => undefined },
   requestCame: () => undefined,
   logRequest: () => undefined,

@@ -52,7 +52,6 @@ const house = (checkResponses: boolean): House<null> => ({
   admit: () => undefined,
   translate: (error) => error,
   newId: () => "id",
-  peer: () => ({ address: "192.0.2.7", secure: false }),
   rates: { ofAddress: () => undefined, ofKey: () => undefined },
   requestCame: () => undefined,
   logRequest: (entry, error) => void lines.push({ entry, error }),
