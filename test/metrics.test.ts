@@ -106,8 +106,9 @@ test("who has the token is not counted for an address; who has not, is", () =>
 test("the listener of their own serves them to everybody, and nothing else", async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
+  const room = { reason: () => null, admit: () => undefined, failed: () => undefined, look: async () => undefined };
   const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 };
-  const { server, url } = await listen(createMetricsApp({ limits, logger, metrics: { metrics: metricsOf() } }), { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 5 });
+  const { server, url } = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics: metricsOf() } }), { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 5 });
   try {
     const answer = await fetch(`${url}/metrics`);
     assert.equal([answer.status, answer.headers.get("X-Content-Type-Options")], [200, "nosniff"]);

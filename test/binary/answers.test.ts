@@ -50,7 +50,7 @@ answers("metrics on a listener of their own, and with a token on the main one", 
         assert.is(status, 200);
         for (const line of [
           'assay_http_requests_total{operation="create_flow",status="201"} 1', /^assay_commit_batch_size_count [1-9]/m, /^assay_wal_bytes [1-9]/m, /^assay_disk_free_bytes [1-9]/m,
-          "assay_evidence_files 0", 'assay_jobs{kind="notify"} 0', 'assay_worker_tasks{pool="recording",state="waiting"} 0', /^process_resident_memory_bytes \d+/m,
+          "assay_evidence_files 0", "assay_read_only 0", 'assay_jobs{kind="notify"} 0', 'assay_worker_tasks{pool="recording",state="waiting"} 0', /^process_resident_memory_bytes \d+/m,
           /^nodejs_eventloop_lag_p99_seconds /m, /^assay_build_info\{version="[^"]+",commit="[0-9a-f]{40}/m,
         ]) assert.match(text, line);
       }
