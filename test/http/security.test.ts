@@ -99,6 +99,17 @@ test("what is no HTTP is refused with the same headers, an id, and a line of its
   }
 });
 
+test("a body that breaks off into something else is answered under the id of its request, which leaves the only line", async () => {
+  const wire = await dial(server.url);
+  await wire.send(`${head("PUT", `/flows/${at.org}`, { ...KEY(), "Content-Type": "application/json", "Transfer-Encoding": "chunked", "X-Request-ID": "broken" })}5\r\n{"nam\r\nno chunk\r\n`);
+  const answer = await wire.answer();
+  wire.vanish();
+  assert.equal([answer.status, answer.headers["x-request-id"], answer.body], [400, "broken", { message: "The request is not valid HTTP" }]);
+  assertSecure(answer.headers, "a broken body");
+  assert.is((await logged(server, "broken"))["route"], "create_flow");
+  assert.is(linesOf("broken").length, 1);
+});
+
 test("a client that goes away leaves one line too", async () => {
   const wire = await dial(server.url);
   await wire.send(`${head("PUT", `/flows/${at.org}`, { ...KEY(), "Content-Length": 1000, "X-Request-ID": "gone" })}{`);
