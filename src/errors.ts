@@ -96,7 +96,7 @@ export const unavailable = (message: string, retryAfter: number, internal?: unkn
 
 /** 429 with Retry-After in seconds. `what` says whose requests, or which attempts, there were too many of. */
 export const tooMany = (what: string, retryAfter: number): AppError =>
-  new AppError("too_many", `${what}. Please try again in ${retryAfter} seconds`, { headers: { "Retry-After": String(retryAfter) } });
+  new AppError("too_many", `${what}. Please try again in ${retryAfter} ${retryAfter === 1 ? "second" : "seconds"}`, { headers: { "Retry-After": String(retryAfter) } });
 
 /** 507: the server takes no writes. `reason` is for the caller and the operator alike; reads go on. */
 export const readOnly = (reason: string): AppError =>

@@ -86,7 +86,7 @@ function timeField(): string {
 /**
  * What is known of a request once it was answered. `route` is the pattern that matched, null where none did; `path` may
  * still carry its query; both are null, and the method too, of bytes that are no request. `duration_ms` is in milliseconds, `bytes_in` and
- * `bytes_out` are bytes of the bodies. `actor` and `org` are names, null where unknown; `client` is the address that it came from. `error_id` is the id that a client was given with a 500.
+ * `bytes_out` are bytes of the bodies. `actor` and `org` are names, null where unknown; `client` is the address that it came from. `aborted`: the connection ended before the answer did. `error_id` is the id that a client was given with a 500.
  */
 export type RequestEntry = {
   method: string | null;
@@ -100,6 +100,7 @@ export type RequestEntry = {
   request_id: string;
   bytes_in: number;
   bytes_out: number;
+  aborted?: boolean;
   error_code?: string;
   error_id?: string;
 };

@@ -47,7 +47,7 @@ export function arrive(house: Reception): Koa.Middleware {
       else sendError(ctx, failure, requestId);
     }
     const isStream = ctx.body instanceof Readable;
-    const done = (): void => {
+    const done = (aborted: boolean): void => {
       house.logRequest(
         {
           method: ctx.method,
@@ -62,6 +62,7 @@ export function arrive(house: Reception): Koa.Middleware {
           bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
           // Of a stream what really left, its head included: it may have been cut, and its size need not have been known.
           bytes_out: isStream ? socket.bytesWritten - before : ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0),
+          ...(aborted && failure === null ? { aborted } : {}),
         },
         failure,
       );
@@ -71,13 +72,13 @@ export function arrive(house: Reception): Koa.Middleware {
       ctx.req.resume();
       await new Promise((resolve) => setImmediate(resolve));
     }
-    if (ctx.res.destroyed || ctx.res.writableFinished) done();
+    if (ctx.res.destroyed || ctx.res.writableFinished) done(!ctx.res.writableFinished);
     else if (isStillSending(ctx)) {
       answerEarly(ctx);
-      done();
+      done(false);
       await bodyEnds(ctx, house.limits.linger ?? LINGER);
       ctx.res.end();
-    } else ctx.res.once("close", done);
+    } else ctx.res.once("close", () => done(!ctx.res.writableFinished));
   };
 }
 

@@ -77,7 +77,7 @@ answers("an address, and a key, that send too much get 429 with Retry-After", ()
       assert.equal(statuses, [401, 401, 401, 429]);
       const { status, headers, bytes } = await get(`${url}/api/v2/flows/acme`);
       const wait = Number(headers["retry-after"]);
-      assert.equal([status, JSON.parse(bytes.toString())], [429, { message: `Too many requests from this address. Please try again in ${wait} seconds` }]);
+      assert.equal([status, JSON.parse(bytes.toString())], [429, { message: `Too many requests from this address. Please try again in ${wait} ${wait === 1 ? "second" : "seconds"}` }]);
       assert.ok(wait >= 1 && wait <= 20);
       assert.is((await get(`${url}/ready`)).status, 200);
       await wrote(/"status":429[^\n]*"client":"127\.0\.0\.1"[^\n]*"error_code":"too_many"/);

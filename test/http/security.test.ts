@@ -14,7 +14,7 @@ const test = suite("http/security");
 let server: TestServer;
 let at: { org: string; key: string };
 test.before(async () => {
-  server = await startServer({ limits: { json: 2000 } });
+  server = await startServer({ limits: { json: 2000, evidence: 32_000_000 } });
   at = server.given.org();
 });
 test.after(() => server.stop());
@@ -108,6 +108,24 @@ test("a body that breaks off into something else is answered under the id of its
   assertSecure(answer.headers, "a broken body");
   assert.is((await logged(server, "broken"))["route"], "create_flow");
   assert.is(linesOf("broken").length, 1);
+});
+
+test("a file that a client did not take to its end is told as such, with what was sent of it", async () => {
+  const flow = await server.given.flow(at);
+  const trail = await server.given.trail(at, { flow });
+  const size = 24_000_000;
+  const id = await server.given.attestation(at, { flow, trail, file: { name: "attachment_file", filename: "a.bin", content: Buffer.alloc(size) } });
+  const path = `/attestations/${at.org}/${flow}/trail/${trail}/attestation/${id}/evidence`;
+  const wire = await dial(server.url);
+  await wire.send(head("GET", path, { ...KEY(), "X-Request-ID": "cut" }));
+  wire.socket.once("data", () => wire.vanish());
+  const { status, aborted, bytes_out } = await logged(server, "cut");
+  assert.equal([status, aborted], [200, true]);
+  assert.ok(bytes_out > 0 && bytes_out < size, `${bytes_out} bytes`);
+  const whole = await server.call("GET", path, { key: at.key, headers: { "X-Request-ID": "whole" } });
+  assert.is(whole.text.length, size);
+  const line = await logged(server, "whole");
+  assert.equal([line["aborted"], line["bytes_out"] >= size], [undefined, true]);
 });
 
 test("a client that goes away leaves one line too", async () => {
