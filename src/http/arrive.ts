@@ -36,8 +36,6 @@ export function arrive(house: Reception): Koa.Middleware {
     ctx.state = { assay: state, requestId, client };
     ctx.res.setHeader("X-Request-ID", requestId);
     secure(ctx.res, isSecure(ctx.req));
-    const { socket } = ctx.req;
-    const before = socket.bytesWritten;
     let failure: unknown = null;
     try {
       await next();
@@ -46,7 +44,8 @@ export function arrive(house: Reception): Koa.Middleware {
       if (failure instanceof ClientGoneError) ctx.respond = false;
       else sendError(ctx, failure, requestId);
     }
-    const isStream = ctx.body instanceof Readable;
+    const { socket } = ctx.req;
+    const before = ctx.body instanceof Readable ? socket.bytesWritten : null;
     const done = (aborted: boolean): void => {
       house.logRequest(
         {
@@ -61,7 +60,7 @@ export function arrive(house: Reception): Koa.Middleware {
           request_id: requestId,
           bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
           // Of a stream what really left, its head included: it may have been cut, and its size need not have been known.
-          bytes_out: isStream ? socket.bytesWritten - before : ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0),
+          bytes_out: before !== null ? socket.bytesWritten - before : ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0),
           ...(aborted && failure === null ? { aborted } : {}),
         },
         failure,
