@@ -155,7 +155,7 @@ export function createApp(parts: Parts): App {
   app.use(probes(() => parts.db.open && alive.get() !== undefined));
   const { metrics, key } = parts.metrics ?? { metrics: null, key: null };
   if (metrics && key !== null) app.use(metricsPage(metrics, { token: key, rates }));
-  app.use(countAddress(rates));
+  if (parts.rates.address !== null) app.use(countAddress(rates));
   app.use(documentation());
   app.use(mountOperations(house));
   return app;
