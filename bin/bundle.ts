@@ -1,9 +1,14 @@
-// Turns src/ into one CommonJS file per entry, beside the assets it will read: .build/bundle/{main.cjs,assets/...}.
+// Turns src/ into one CommonJS file per entry, beside the assets it will read: .build/bundle/{main.cjs,assets/...}. Among the
+// assets are the licence texts and the bill of materials, which only who bundles can know.
 
 import { build } from "esbuild";
+import type { Metafile } from "esbuild";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { buildInfo, listAssets, readAsset } from "../src/assets.ts";
+import { BILL_OF_MATERIALS, LICENSES, buildInfo, checkoutPath, listAssets, readAsset } from "../src/assets.ts";
+import { commitTime } from "./commit-time.ts";
+import { componentsOf, textFile } from "./components.ts";
+import { billOfMaterials } from "./sbom.ts";
 
 /**
  * Bundles the checkout at `root` into `directory`, which is emptied first, and returns the keys of its assets, sorted.
@@ -14,13 +19,19 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   const keys = listAssets("");
   for (const key of keys) write(join(directory, "assets", key), readAsset(key));
 
-  await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"));
+  const paths = keys.flatMap((key) => checkoutPath(key) ?? []);
+  const metafiles = [await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"))];
   for (const name of workerNames(root)) {
     const key = `workers/${name}.cjs`;
-    await bundleEntry(root, `src/workers/${name}.ts`, join(directory, "assets", key));
+    metafiles.push(await bundleEntry(root, `src/workers/${name}.ts`, join(directory, "assets", key)));
     keys.push(key);
   }
-  return keys.sort();
+
+  const components = componentsOf(root, metafiles, paths);
+  const told: [string, string][] = components.flatMap((component) => (component.text === null ? [] : [[LICENSES + textFile(component), component.text]]));
+  told.push([BILL_OF_MATERIALS, billOfMaterials(buildInfo(), components, commitTime(root))]);
+  for (const [key, text] of told) write(join(directory, "assets", key), Buffer.from(text));
+  return [...keys, ...told.map(([key]) => key)].sort();
 }
 
 /** The entries of worker threads: src/workers/<something>-worker.ts. */
@@ -33,8 +44,9 @@ function workerNames(root: string): string[] {
     .sort();
 }
 
-async function bundleEntry(root: string, entry: string, outfile: string): Promise<void> {
-  await build({
+async function bundleEntry(root: string, entry: string, outfile: string): Promise<Metafile> {
+  const { metafile } = await build({
+    metafile: true,
     absWorkingDir: root,
     entryPoints: [entry],
     outfile,
@@ -60,6 +72,7 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     footer: { js: `//# sourceURL=${entry.replace(/^.*\//, "").replace(/\.ts$/, ".cjs")}` },
     logLevel: "warning",
   });
+  return metafile;
 }
 
 function write(path: string, content: Buffer): void {

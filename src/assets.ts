@@ -21,6 +21,10 @@ export interface BuildInfo {
 /** The native addon of better-sqlite3; see store/addon.ts, its only reader. */
 export const ADDON_ASSET = "better_sqlite3.node";
 
+/** Licence texts of what is inside, one file for each (a prefix of keys), and the bill of materials: the build makes them, so a checkout has none. */
+export const LICENSES = "licenses/";
+export const BILL_OF_MATERIALS = "sbom.cdx.json";
+
 interface Source {
   /** A key, or a prefix of keys when it ends in "/". */
   readonly key: string;
@@ -41,8 +45,6 @@ const SOURCES: readonly Source[] = [
     from: "node_modules/swagger-ui-dist",
     accept: /^(swagger-ui\.css|swagger-ui-bundle\.js|LICENSE|NOTICE)$/,
   },
-  // Its code is bundled with the thread that runs it (workers/jq.ts), the WebAssembly inside.
-  { key: "jq-wasm/LICENSE", from: "node_modules/jq-wasm/LICENSE", accept: null },
   { key: "fonts/dejavu/", from: "node_modules/dejavu-fonts-ttf", accept: /^(ttf\/DejaVuSans(-Bold|Mono)?\.ttf|LICENSE)$/ },
   ...["sc-chinese-simplified", "jp-japanese", "kr-korean"].map((subset): Source => ({
     key: `fonts/noto-${subset.slice(0, 2)}/`,

@@ -16,11 +16,6 @@ assets("the pages of the reference are shipped, and nothing else of their packag
   assert.match(readTextAsset("swagger-ui/swagger-ui.css"), ".swagger-ui");
 });
 
-assets("the licence of jq is shipped; its code is part of the thread that runs it", () => {
-  assert.equal(listAssets("jq-wasm/"), ["jq-wasm/LICENSE"]);
-  assert.match(readTextAsset("jq-wasm/LICENSE"), "Permission is hereby granted");
-});
-
 assets("the native addon is an asset with a place on disk in a checkout", () => {
   const path = checkoutPath(ADDON_ASSET);
   assert.is.not(path, null);
