@@ -42,6 +42,12 @@ soak: dist/assay ## ten minutes of mixed load with a backup and restore every mi
 smoke: dist/assay ## try the executable alone, and build it again from a clone to compare the bytes
 	@$(NODE) bin/smoke.ts
 
+dist: dist/assay ## pack the executable with units, manual, completions, licences and checksums into dist/assay-VERSION-linux-x64.tar.gz
+	@$(NODE) bin/dist.ts
+
+image: dist/assay ## write what docker build needs to dist/image
+	@rm -rf dist/image; dist/assay docker dist/image
+
 clean: ## remove what was built (not node_modules, not .assay-dev)
 	rm -rf dist .build
 
@@ -59,5 +65,5 @@ $(INSTALLED): package.json package-lock.json .npmrc
 
 always:
 
-.PHONY: help run test check build golden bench bench-data crash soak smoke clean always
+.PHONY: help run test check build golden bench bench-data crash soak smoke dist image clean always
 .DEFAULT_GOAL := help

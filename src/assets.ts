@@ -37,6 +37,7 @@ interface Source {
 const SOURCES: readonly Source[] = [
   { key: "schema.sql", from: "schema.sql", accept: null },
   { key: "migrations/", from: "src/store/migrations", accept: /^\d{4}-[a-z0-9-]+\.sql$/ },
+  { key: "Dockerfile", from: "bin/Dockerfile", accept: null },
   { key: "guide/", from: "src/guide", accept: /^[a-z0-9-]+\.md$/ },
   { key: "ui/", from: "src/ui/static", accept: null },
   { key: "docs/", from: "src/ui/docs", accept: null },
@@ -115,6 +116,9 @@ export function buildInfo(): BuildInfo {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
   return { version, commit: currentCommit(root) };
 }
+
+/** The path of the executable that runs; null in a checkout and a bundle, which have none. */
+export const packedExecutable = (): string | null => (built !== null && sea.isSea() ? process.execPath : null);
 
 function currentCommit(root: string): string | null {
   const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();

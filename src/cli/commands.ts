@@ -1,16 +1,22 @@
 /** The commands of the program, in the order of its help. */
 import { actionSecret } from "./action.ts";
 import { apply } from "./apply.ts";
+import { completion } from "./completion.ts";
 import { configExplain, configShow } from "./config.ts";
 import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./deliveries.ts";
 import { dev } from "./dev.ts";
+import { docker } from "./docker.ts";
 import { explain } from "./explain.ts";
 import type { Command } from "./frame.ts";
+import { health } from "./health.ts";
 import { init } from "./init.ts";
 import { keyCreate, keyList, keyRevoke } from "./key.ts";
+import { licenses, sbom } from "./licenses.ts";
+import { man } from "./man.ts";
 import { memberAdd, memberList, memberRemove, memberSetRole } from "./member.ts";
 import { openapi } from "./openapi.ts";
 import { serve } from "./serve.ts";
+import { systemd } from "./systemd.ts";
 import { userCreate, userDisable, userList, userSet, userShow } from "./user.ts";
 import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
@@ -18,5 +24,6 @@ import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./web
 export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userDisable, memberAdd, memberSetRole, memberRemove, memberList,
   keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable,
-  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, configExplain, configShow, openapi, version,
+  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, configExplain, configShow, openapi,
+  health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
 ];

@@ -12,7 +12,7 @@ export const configExplain: Command = {
   details: ["Each can be given as a flag, as a variable or as a key of the YAML file that --config names; a flag beats a variable,", "which beats the file."],
   options: {},
   takesConfig: false,
-  positionals: { least: 0, most: 1 },
+  positionals: { least: 0, most: 1, words: Object.values(OPTIONS).map(({ flag }) => flag) },
   async run(args, io) {
     const [asked] = args.positionals;
     const name = asked?.replace(/^--/, "").replaceAll("_", "-");

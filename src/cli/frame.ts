@@ -50,9 +50,12 @@ export type Command = {
   readonly usage: string;
   readonly options: Readonly<Record<string, CommandOption>>;
   readonly takesConfig: boolean;
-  readonly positionals?: { readonly least: number; readonly most: number };
+  readonly positionals?: Positionals;
   run(args: Args, io: Io): Promise<number>;
 };
+
+/** How many positional words a command wants; `words` are the only ones that make sense, for completion by a shell. */
+export type Positionals = { readonly least: number; readonly most: number; readonly words?: readonly string[] };
 
 /** The exit codes of the program; scripts rely on them. */
 export const EXIT = {
@@ -68,6 +71,16 @@ export const EXIT = {
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** What the exit codes say, for the manual. */
+export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
+  done: "Done.",
+  failed: "Failed; the reason is on standard error.",
+  usage: "Wrong usage: an option, an argument or the configuration.",
+  newerDatabase: "The database was written by a newer version of the program.",
+  dataInUse: "Another process uses the data directory.",
+  damaged: "A verification found damage.",
+};
 
 const failures = new WeakMap<Error, { problems: readonly string[]; exitCode: ExitCode }>();
 
@@ -127,7 +140,7 @@ export async function runCli(commands: readonly Command[], argv: readonly string
   }
 
   const { args, problems } = parseArguments(words.slice(command.name.split(" ").length), {
-    options: { ...COMMON_OPTIONS, ...command.options },
+    options: commandOptions(command),
     takesConfig: command.takesConfig,
     positionals: command.positionals ?? { least: 0, most: 0 },
   });
@@ -218,7 +231,8 @@ export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.sli
 /** The text of a topic in Markdown; null where there is no such topic. */
 export const topicText = (name: string): string | null => (topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null);
 
-const titleOf = (text: string): string => /^# (.+)$/m.exec(text)?.[1] ?? "";
+/** The title of a topic's text, with its name: "configuration: flags, variables and the file" for instance. */
+export const titleOf = (text: string): string => /^# (.+)$/m.exec(text)?.[1] ?? "";
 
 function groupHelp(group: readonly Command[], word: string): string {
   return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${list(group)}`;
@@ -228,8 +242,11 @@ function list(commands: readonly Command[]): string {
   return columns(commands.map(({ name, summary }) => [name, summary]));
 }
 
+/** The options of a command beside the configuration: its own ones and those that every command has. */
+export const commandOptions = (command: Command): Readonly<Record<string, CommandOption>> => ({ ...command.options, ...COMMON_OPTIONS });
+
 function commandHelp(command: Command): string {
-  const own = Object.entries({ ...command.options, ...COMMON_OPTIONS }).map(([name, option]): [string, string] => [
+  const own = Object.entries(commandOptions(command)).map(([name, option]): [string, string] => [
     option.kind === "text" ? `--${name} ${option.placeholder}` : `--${name}`,
     option.description,
   ]);

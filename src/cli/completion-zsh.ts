@@ -1,0 +1,68 @@
+/** Completion in zsh, for a file named _assay in a directory of $fpath. */
+import { firstWords } from "./completion.ts";
+import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion.ts";
+
+export function zshCompletion(vocabulary: Vocabulary): string {
+  const { commands, config } = vocabulary;
+  const groups = new Map<string, CommandWords[]>();
+  for (const command of commands) {
+    const [first = "", second] = command.name.split(" ");
+    if (second !== undefined) groups.set(first, [...(groups.get(first) ?? []), command]);
+  }
+  const described = (rows: readonly { word: string; description: string }[]): string =>
+    rows.map(({ word, description }) => `\t\t\t${quoted(`${word}:${description.replaceAll(":", "\\:")}`)}\n`).join("");
+  const cases = [...groups].map(([first, members]) => {
+    const rows = members.map(({ name, summary }) => ({ word: name.slice(first.length + 1), description: summary }));
+    return `\t\t${first})\n\t\t\tlocal -a members=(\n${described(rows).replaceAll("\t\t\t", "\t\t\t\t")}\t\t\t)\n\t\t\t_describe -t commands 'command of ${first}' members\n\t\t\treturn\n\t\t\t;;\n`;
+  });
+  return `#compdef assay
+# Completion of assay for zsh; made by: assay completion zsh
+
+_assay() {
+	local -a config=(
+${config.map((option) => `\t\t${argument(option)}\n`).join("")}	)
+	if ((CURRENT == 2)); then
+		local -a commands=(
+${described(firstWords(vocabulary))}		)
+		_describe -t commands command commands
+		return
+	fi
+	if ((CURRENT == 3)); then
+		case $words[2] in
+${cases.join("")}		esac
+	fi
+	local -i taken=1
+	local -a options=()
+	case "$words[2] $words[3]" in
+${commands.map((command) => `\t${commandCase(command)}`).join("")}	*) return 1 ;;
+	esac
+	# What follows the command is all that _arguments looks at.
+	shift $taken words
+	((CURRENT -= taken))
+	_arguments -s -S $options
+}
+
+_assay "$@"
+`;
+}
+
+function commandCase({ name, options, takesConfig, positional }: CommandWords): string {
+  const twoWords = name.includes(" ");
+  const list = [...options.map(argument), ...(takesConfig ? ["$config"] : []), ...(positional === null ? [] : [quoted(`*:argument:${action(positional)}`)])];
+  const head = twoWords ? `'${name}')` : `'${name} '*)`;
+  return `${head}\n${twoWords ? "\t\ttaken=2\n" : ""}\t\toptions=(\n${list.map((item) => `\t\t\t${item}\n`).join("")}\t\t)\n\t\t;;\n`;
+}
+
+/** One option as _arguments takes it: '--flag=[description]:placeholder:action'. */
+function argument({ flag, description, placeholder, value }: OptionWord): string {
+  const text = description.replace(/[\[\]\\:]/g, (character) => `\\${character}`);
+  return quoted(value === null ? `--${flag}[${text}]` : `*--${flag}=[${text}]:${placeholder.replaceAll(":", "\\:")}:${action(value)}`);
+}
+
+function action(value: Value): string {
+  if (value === "file") return "_files";
+  if (value === "directory") return "_files -/";
+  return value === "text" ? " " : `(${value.join(" ")})`;
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
