@@ -45,7 +45,7 @@ export const docker: Command = {
     for (const { from, to } of libraries) place(from, join(root, to), 0o755);
     for (const [name, text] of Object.entries(LISTS)) write(join(root, name), Buffer.from(text));
     makeDirectory(join(root, "tmp"), 0o1777);
-    makeDirectory(join(directory, "data"), 0o700);
+    makeDirectory(join(directory, "volumes/data"), 0o700);
     write(join(directory, "Dockerfile"), readAsset("Dockerfile"));
 
     const shown = libraries.map(({ to }) => to);
