@@ -231,7 +231,7 @@ export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.sli
 /** The text of a topic in Markdown; null where there is no such topic. */
 export const topicText = (name: string): string | null => (topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null);
 
-/** The title of a topic's text, with its name: "configuration: flags, variables and the file" for instance. */
+/** The title of a topic's text, with its name: "Configuration: flags, variables and the file" for instance. */
 export const titleOf = (text: string): string => /^# (.+)$/m.exec(text)?.[1] ?? "";
 
 function groupHelp(group: readonly Command[], word: string): string {

@@ -87,7 +87,7 @@ function ask({ url, socketPath }: Target, options: { timeout: number; rejectUnau
     const signal = AbortSignal.timeout(timeout);
     const settings: RequestOptions = { signal, agent: false, ...(socketPath !== null && { socketPath }) };
     const request = url.protocol === "https:" ? requestHttps(url, { ...settings, ...trust }) : requestHttp(url, settings);
-    const failed = (error: Error & { code?: string }): void => fail(signal.aborted ? `no answer within ${timeout / 1000} s` : error.message || (error.code ?? "no connection"));
+    const failed = (error: Error & { code?: string }): void => fail(signal.aborted ? `no answer within ${timeout / 1000} s` : reasonOf(error));
     request.on("error", failed);
     request.on("response", (response) => {
       let body = "";
@@ -99,3 +99,7 @@ function ask({ url, socketPath }: Target, options: { timeout: number; rejectUnau
     request.end();
   });
 }
+
+/** What Node says, but for its advice to people who start Node themselves. */
+const reasonOf = (error: Error & { code?: string }): string =>
+  error.message.replace(/; if the root CA is installed locally.*$/, "; --ca-file FILE adds its authority") || (error.code ?? "no connection");

@@ -65,7 +65,7 @@ export function manualPage(commands: readonly Command[], version: string): strin
     ...FILES.flatMap(([path, text]) => [".TP", `.I ${escaped(path)}`, ...prose(text)]),
     ".SH TOPICS",
     ...prose("The operator's guide is inside the program; assay help TOPIC prints a page of it."),
-    ...topicNames().flatMap((name) => [".TP", `.B ${escaped(name)}`, ...prose(titleOf(topicText(name) ?? "").replace(`${name}: `, ""))]),
+    ...topicNames().flatMap((name) => [".TP", `.B ${escaped(name)}`, ...prose(titleOf(topicText(name) ?? "").replace(/^[^:]*: /, ""))]),
     ".SH SEE ALSO",
     "systemctl(1), systemd.service(5), curl(1)",
   ];

@@ -1,0 +1,81 @@
+/** What documents take from the tables in the code: options, commands, topics. */
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { ROWS } from "../../src/options.ts";
+import { ROOT } from "./source.ts";
+
+/** The options that nearly every installation sets. */
+const USUAL = ["data", "config", "listen", "base-url", "tls-cert", "tls-key", "bootstrap", "evidence-limit", "backup-every", "webhook-allow", "smtp-url"];
+
+const code = (text: string): string => `\`${text}\``;
+const cell = (text: string): string => text.replaceAll("|", "\\|");
+
+/** src/guide/options.md. */
+export function optionsPage(): string {
+  const rows = ROWS.map(({ flag, placeholder, variable, key, default: preset, description, accepts, secret }) => {
+    const names = [code(`--${flag} ${placeholder}`), code(variable), ...(key === null ? [] : [code(key)])].join(" ");
+    return `| ${names} | ${preset === null ? "" : code(preset)} | ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`;
+  });
+  return `# Options: everything that can be set
+
+As a flag, as a variable, as a key of the YAML file: \`assay help configuration\`. \`assay config explain OPTION\` tells of one alone.
+
+| flag, variable, key | default | what it is |
+|---|---|---|
+${rows.join("\n")}
+`;
+}
+
+/** The options of the README. */
+export function usualOptions(): string {
+  const rows = USUAL.map((name) => {
+    const row = ROWS.find(({ flag }) => flag === name);
+    if (!row) throw new Error(`there is no option ${name}`);
+    return `| ${code(`--${row.flag} ${row.placeholder}`)} | ${code(row.variable)} | ${cell(row.description)}${row.default === null ? "" : ` (${row.default})`} |`;
+  });
+  return ["| flag | variable | what it is |", "|---|---|---|", ...rows].join("\n");
+}
+
+/** src/guide/commands.md. */
+export function commandsPage(): string {
+  const rows = COMMANDS.map(({ name, usage, summary }) => `| ${code(cell(`assay ${name} ${usage}`.trimEnd()))} | ${cell(summary)} |`);
+  return `# Commands: everything that the program does
+
+\`assay help COMMAND\` tells more. Every command takes \`--help\`, and \`--json\` for scripts. Those that need a data directory take \`--data
+DIRECTORY\` or \`ASSAY_DATA\`; all but \`assay serve\`, \`assay dev\` and \`assay init\` work while the server runs, unless their help says otherwise.
+
+| command | does |
+|---|---|
+${rows.join("\n")}
+`;
+}
+
+/** The topics of the guide by name: what is in the folder, and the pages made here. */
+export const topicsOfGuide = (): string[] =>
+  [...new Set([...readdirSync(join(ROOT, "src/guide")).map((name) => name.replace(/\.md$/, "")), "options", "commands"])].sort();
+
+/** The links of the README to all topics, a few on each line. */
+export function topicLinks(): string {
+  const links = topicsOfGuide().map((name) => `[${name}](src/guide/${name}.md)`);
+  return Array.from({ length: Math.ceil(links.length / 4) }, (_, line) => links.slice(line * 4, line * 4 + 4).join(" · ")).join(" ·\n");
+}
+
+/** `text` with `inner` between the comments that name `part`. */
+export function withPart(text: string, part: string, inner: string): string {
+  const pattern = new RegExp(`(<!-- ${part} -->\n)[^]*?(<!-- /${part} -->)`);
+  if (!pattern.test(text)) throw new Error(`<!-- ${part} --> is missing`);
+  return text.replace(pattern, (_, begin: string, end: string) => `${begin}${inner}\n${end}`);
+}
+
+/** The links of a Markdown text to files beside it, without what follows a #. */
+export const linksOf = (text: string): string[] => [...text.matchAll(/\]\((?!\w+:)([^)#\s]+)[^)]*\)/g)].map((match) => match[1] as string);
+
+/** The command lines of a text: `assay ...` between backticks, and indented lines that begin with it. */
+export function commandLinesOf(text: string): string[] {
+  const quoted = [...text.matchAll(/`(assay [^`]+)`/g)].map((match) => (match[1] as string).replace(/\s+/g, " "));
+  const indented = text.replace(/\\\n\s*/g, "").split("\n").flatMap((line) => /^ {4,}(?:\$ )?(assay .+)$/.exec(line)?.[1] ?? []);
+  return [...quoted, ...indented];
+}
+
+export const readDocument = (path: string): string => readFileSync(join(ROOT, path), "utf8");
