@@ -13,6 +13,8 @@ export type UnitSettings = {
   credentials: readonly { readonly name: string; readonly path: string }[];
   /** A group whose files the service may read; null for none. */
   group: string | null;
+  /** Whether the group may open the Unix socket that the service makes itself: then it must be the service's first one. */
+  ownSocket: boolean;
   /** Directories beside the data directory that are written. */
   writable: readonly string[];
   /** Whether it binds itself to a port that only root may have. */
@@ -37,7 +39,7 @@ const STOP_SECONDS = 60;
 const FINAL_EXITS = [EXIT.usage, EXIT.newerDatabase, EXIT.dataInUse];
 
 export function serviceUnit(settings: UnitSettings): string {
-  const { executable, credentials, group, writable, lowPort, socket } = settings;
+  const { executable, credentials, group, ownSocket, writable, lowPort, socket } = settings;
   const words = [executable, "serve", "--data", STATE_DIRECTORY, ...settings.arguments].map(unitWord);
   const capability = lowPort ? "CAP_NET_BIND_SERVICE" : "";
   const section = (...lines: (string | false)[]): string => lines.filter((line) => line !== false).join("\n");
@@ -77,7 +79,7 @@ export function serviceUnit(settings: UnitSettings): string {
       "RuntimeDirectoryMode=0755",
       "UMask=0077",
       "LimitNOFILE=65536",
-      group !== null && `SupplementaryGroups=${group}`,
+      group !== null && `${ownSocket ? "Group" : "SupplementaryGroups"}=${group}`,
       writable.length > 0 && `ReadWritePaths=${writable.map(pathText).join(" ")}`,
     ),
     section(

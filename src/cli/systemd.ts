@@ -40,7 +40,7 @@ export const systemd: Command = {
   options: {
     executable: { kind: "text", placeholder: "FILE", description: "Path of the executable on the server (default: this one)" },
     socket: { kind: "switch", description: "Also a socket unit: connections wait while the service restarts" },
-    group: { kind: "text", placeholder: "NAME", description: "A group that can read the TLS files: they are read where they are, and a reload takes renewed ones" },
+    group: { kind: "text", placeholder: "NAME", description: "A group that can read the TLS files, which are then read where they are, also by a reload; and may open a Unix socket" },
     output: { kind: "text", placeholder: "DIRECTORY", description: "Write the units there, over those that are there, instead of printing them" },
   },
   takesConfig: true,
@@ -68,6 +68,7 @@ export const systemd: Command = {
         executable,
         arguments: ROWS.flatMap(({ flag }) => (flags[flag] === undefined ? [] : [`--${flag}`, flags[flag]])),
         credentials, group, writable, socket,
+        ownSocket: !socket && isUnixSocket(config.listen),
         lowPort: (!socket && isLow(config.listen)) || (config.metricsListen !== null && isLow(config.metricsListen)),
       }),
     };
@@ -95,6 +96,8 @@ async function unitConfig(flags: Readonly<Record<string, string>>, io: Io): Prom
 }
 
 type Place = Listen | { path: string };
+
+const isUnixSocket = (listen: Place): boolean => "path" in listen;
 
 const isLow = (listen: Place): boolean => "port" in listen && listen.port > 0 && listen.port < FREE_PORTS;
 

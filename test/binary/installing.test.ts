@@ -76,6 +76,26 @@ confined("the restrictions are there: what the unit forbids fails", async () => 
   assert.equal([lonely.code, /EAFNOSUPPORT/.test(lonely.stderr)], [1, true], lonely.stderr);
 });
 
+confined("systemd can be told of the start: its program gets through the restrictions to the socket that it is given", async () => {
+  const receiver = `perl -MIO::Socket::UNIX -MSocket -e '
+    my $socket = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => "/run/assay/notify") or die; chmod 0777, "/run/assay/notify";
+    alarm 20; $socket->recv(my $text, 100); print $text' &
+    until test -S /run/assay/notify; do kill -0 $! || exit 97; done`;
+  const [args, options] = restricted(ask(["systemd"]), ["NOTIFY_SOCKET=/run/assay/notify", "/usr/bin/systemd-notify", "--ready"], {}, receiver);
+  const told = await run(args, { ...options, env: { ...options.env, EXECUTABLE: "/usr/bin/env" } });
+  assert.equal(told, { code: 0, signal: null, stdout: "READY=1\n", stderr: "" });
+});
+
+// What MemoryDenyWriteExecute= does with a filter, newer kernels do on request (PR_SET_MDWE).
+const denied = (command: string) => spawnSync("perl", ["-e", 'syscall(157, 65, 1, 0, 0, 0) == 0 or exit 99; exec { $ARGV[0] } @ARGV', command, "version"], { env: { PATH }, encoding: "utf8" });
+const denies = denied("/bin/true").status === 0;
+if (!denies) console.log("skipped: this kernel cannot deny writable memory to become executable, or perl is missing");
+(denies ? test : test.skip)("without memory that is written and then run it does not start: why the unit leaves MemoryDenyWriteExecute= out", () => {
+  const { status, signal } = denied(EXECUTABLE);
+  assert.is.not(status, 0);
+  assert.is.not(signal, null, "V8 ends the process");
+});
+
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

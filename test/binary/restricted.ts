@@ -43,14 +43,14 @@ export function restricted(unit: string, args: readonly string[], files: Readonl
     # PrivateTmp=, ProtectHome=, StateDirectory=, RuntimeDirectory=; the usual mode of a tmpfs allows execution.
     for d in /tmp /var/tmp; do mount -t tmpfs -o mode=1777 tmpfs $d || exit 93; done
     for d in /home /root /run; do mount -t tmpfs -o mode=755 tmpfs $d || exit 93; done
-    mkdir /run/given /run/assay && chown ${USER}:${USER} /run/assay || exit 93
+    mkdir /run/given /run/assay && mount -t tmpfs -o mode=755,uid=${USER},gid=${USER} tmpfs /run/assay || exit 93
     ${Object.keys(files).map((name, index) => `printf %s "$FILE${index}" >/run/given/${name}; chown ${USER}:${USER} /run/given/${name}; chmod 400 /run/given/${name}`).join("\n    ")}
     mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/assay && mount -t tmpfs -o mode=700,uid=${USER},gid=${USER} tmpfs /var/lib/assay || exit 94
     # ProtectProc=, ProcSubset=
     mount -t proc -o hidepid=invisible,subset=pid proc /proc || exit 95
     # ProtectSystem=strict, ProtectKernelTunables=, ProtectControlGroups=
     while read -r _ _ _ _ point _; do
-      case $point in /dev/*|/tmp|/var/tmp|/var/lib/assay|/proc*) ;; *) mount -o remount,bind,ro "$point" 2>/dev/null ;; esac
+      case $point in /dev/*|/tmp|/var/tmp|/var/lib/assay|/run/assay|/proc*) ;; *) mount -o remount,bind,ro "$point" 2>/dev/null ;; esac
     done </proc/self/mountinfo
     if touch /probe /usr/probe /var/lib/probe /run/probe 2>/dev/null; then exit 96; fi
     ${before}

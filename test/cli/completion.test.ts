@@ -125,6 +125,11 @@ test("placeholders and sentences say what a value may be", () => {
   assert.equal(["apply", "docker", "serve", "member add"].map(positional), ["file", "directory", null, "text"]);
 });
 
+test("no command is a group of others too, which the scripts could not tell apart", () => {
+  const groups = COMMANDS.flatMap(({ name }) => (name.includes(" ") ? [name.split(" ")[0]] : []));
+  assert.equal(COMMANDS.filter(({ name }) => groups.includes(name)).map(({ name }) => name), []);
+});
+
 test("another shell is refused", async () => {
   for (const name of ["tcsh", "constructor"]) {
     assert.equal(await cli(["completion", name]), { code: 2, out: "", err: `assay: there is no completion for "${name}": give bash, zsh, fish\n` });

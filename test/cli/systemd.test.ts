@@ -3,6 +3,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { serviceUnit, socketUnit } from "../../src/cli/systemd-unit.ts";
 import { cli, inDirectory } from "./in-process.ts";
 
 const test = suite("cli/systemd");
@@ -78,6 +79,15 @@ test("a port below 1024 takes the one capability, unless systemd binds it", asyn
   const both = await unit("--socket");
   assert.match(both, /^# assay\.service\n\[Unit\]\n[^]*\n# assay\.socket\n\[Unit\]\n/);
   assert.equal(settings(both, "ListenStream"), ["127.0.0.1:8001"]);
+});
+
+test("a Unix socket: its group is the service's first one, or systemd's to give", () => {
+  const settingsOfUnit = { executable: "/bin/assay", arguments: [], credentials: [], writable: [], lowPort: false };
+  const own = serviceUnit({ ...settingsOfUnit, group: "www-data", ownSocket: true, socket: false });
+  assert.equal([settings(own, "Group"), settings(own, "SupplementaryGroups")], [["www-data"], []]);
+  const handed = socketUnit("/run/assay.sock", "www-data");
+  assert.equal(["ListenStream", "SocketMode", "SocketGroup"].map((name) => settings(handed, name)), [["/run/assay.sock"], ["0660"], ["www-data"]]);
+  assert.equal(settings(socketUnit("/run/assay.sock", null), "SocketMode"), ["0666"]);
 });
 
 test("variables of this shell are not the service's", async () => {
