@@ -1,14 +1,9 @@
 /** Completion in bash 4 and newer, without the package bash-completion. */
-import { firstWords } from "./completion.ts";
-import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion.ts";
+import { firstWords, groupsOf } from "./completion-words.ts";
+import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion-words.ts";
 
 export function bashCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;
-  const groups = new Map<string, string[]>();
-  for (const { name } of commands) {
-    const [first = "", second] = name.split(" ");
-    if (second !== undefined) groups.set(first, [...(groups.get(first) ?? []), second]);
-  }
   const indent = (lines: readonly string[]): string => lines.map((line) => `\t${line}\n`).join("");
   return `# Completion of assay for bash; made by: assay completion bash
 
@@ -40,9 +35,9 @@ _assay() {
 	fi
 	if ((COMP_CWORD == 2)); then
 		case \${COMP_WORDS[1]} in
-${indent([...groups].map(([first, seconds]) => `\t${first}) COMPREPLY=($(compgen -W '${seconds.join(" ")}' -- "$cur")); return ;;`))}		esac
+${indent([...groupsOf(vocabulary)].map(([first, members]) => `\t${first}) COMPREPLY=($(compgen -W '${members.map(({ word }) => word).join(" ")}' -- "$cur")); return ;;`))}		esac
 	fi
-	case "\${COMP_WORDS[1]} \${COMP_WORDS[2]}" in
+	case "\${COMP_WORDS[1]} \${COMP_WORDS[2]-}" in
 ${indent(commands.map((command) => `${pattern(command)} command='${command.name}' options='${flags(command.options)}' positional='${kindText(command.positional)}' ;;`))}	*) return ;;
 	esac
 	if [[ " $configured " == *" \${command// /_} "* ]]; then

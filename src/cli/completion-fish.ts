@@ -1,6 +1,6 @@
 /** Completion in fish 3 and newer. */
-import { firstWords } from "./completion.ts";
-import type { OptionWord, Value, Vocabulary } from "./completion.ts";
+import { firstWords } from "./completion-words.ts";
+import type { OptionWord, Value, Vocabulary } from "./completion-words.ts";
 
 export function fishCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;

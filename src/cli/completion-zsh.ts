@@ -1,19 +1,13 @@
 /** Completion in zsh, for a file named _assay in a directory of $fpath. */
-import { firstWords } from "./completion.ts";
-import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion.ts";
+import { firstWords, groupsOf } from "./completion-words.ts";
+import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion-words.ts";
 
 export function zshCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;
-  const groups = new Map<string, CommandWords[]>();
-  for (const command of commands) {
-    const [first = "", second] = command.name.split(" ");
-    if (second !== undefined) groups.set(first, [...(groups.get(first) ?? []), command]);
-  }
   const described = (rows: readonly { word: string; description: string }[]): string =>
     rows.map(({ word, description }) => `\t\t\t${quoted(`${word}:${description.replaceAll(":", "\\:")}`)}\n`).join("");
-  const cases = [...groups].map(([first, members]) => {
-    const rows = members.map(({ name, summary }) => ({ word: name.slice(first.length + 1), description: summary }));
-    return `\t\t${first})\n\t\t\tlocal -a members=(\n${described(rows).replaceAll("\t\t\t", "\t\t\t\t")}\t\t\t)\n\t\t\t_describe -t commands 'command of ${first}' members\n\t\t\treturn\n\t\t\t;;\n`;
+  const cases = [...groupsOf(vocabulary)].map(([first, members]) => {
+    return `\t\t${first})\n\t\t\tlocal -a members=(\n${described(members).replaceAll("\t\t\t", "\t\t\t\t")}\t\t\t)\n\t\t\t_describe -t commands 'command of ${first}' members\n\t\t\treturn\n\t\t\t;;\n`;
   });
   return `#compdef assay
 # Completion of assay for zsh; made by: assay completion zsh

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { vocabularyOf } from "../../src/cli/completion.ts";
+import { vocabularyOf } from "../../src/cli/completion-words.ts";
 import { ROWS } from "../../src/options.ts";
 import { cli, inDirectory } from "./in-process.ts";
 
