@@ -75,9 +75,10 @@ test("what packages carry inside is told: SQLite, jq and its parts, llhttp, the 
   // What Node's one text covers is named in it.
   const node = readFileSync(join(directory, "assets", "licenses", `node@${process.versions.node}.txt`), "utf8");
   for (const library of ["V8", "OpenSSL", "ICU", "libuv", "zlib", "llhttp", "nghttp2", "c-ares", "simdjson", "ada"]) assert.match(node, `- ${library}, located at`);
-  for (const [file, words] of [["jq-wasm@1.0.1__oniguruma.txt", "K.Kosako"], [`jq-wasm@1.0.1__jq@${version}.txt`, "Stephen Dolan"], ["jq-wasm@1.0.1__jq@1.7.1.txt", "David M. Gay"], ["swagger-ui-dist@5.35.0.txt", "DOMPurify"]] as const) {
-    assert.match(readFileSync(join(directory, "assets", "licenses", file), "utf8"), words);
-  }
+  const textOf = (pattern: RegExp): string => readFileSync(join(directory, "assets", "licenses", texts().find((file) => pattern.test(file)) ?? ""), "utf8");
+  assert.match(textOf(/^jq-wasm@.*__oniguruma/), "K.Kosako");
+  for (const author of ["Stephen Dolan", "David M. Gay", "International Business Machines"]) assert.match(textOf(/^jq-wasm@.*__jq@/), author);
+  assert.match(textOf(/^swagger-ui-dist@/), "DOMPurify", "what is bundled in its bundle");
 });
 
 test("the bill of materials is valid CycloneDX 1.6", () => {
