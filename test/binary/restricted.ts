@@ -52,7 +52,7 @@ export function restricted(unit: string, args: readonly string[], files: Readonl
     while read -r _ _ _ _ point _; do
       case $point in /dev/*|/tmp|/var/tmp|/var/lib/assay|/run/assay|/proc*) ;; *) mount -o remount,bind,ro "$point" 2>/dev/null ;; esac
     done </proc/self/mountinfo
-    if touch /probe /usr/probe /var/lib/probe /run/probe 2>/dev/null; then exit 96; fi
+    for f in /probe /usr/probe /etc/probe /var/lib/probe /run/probe; do if touch $f 2>/dev/null; then rm $f; exit 96; fi; done
     ${before}
     umask 077; cd /
     exec setpriv --reuid=${USER} --regid=${USER} --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all -- \
