@@ -36,6 +36,8 @@ import { createRunner } from "./jobs/runner.ts";
 import type { Runner } from "./jobs/runner.ts";
 import { logRequest } from "./log.ts";
 import type { Logger, RequestEntry } from "./log.ts";
+import { createLogins } from "./logins/logins.ts";
+import type { LoginParts } from "./logins/logins.ts";
 import type { Metrics } from "./metrics.ts";
 import { translateStorageError } from "./room.ts";
 import type { Room } from "./room.ts";
@@ -47,6 +49,7 @@ import { createUnchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
 import type { Guard } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
+import { pages } from "./ui/pages.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
 import type { PackageMaker } from "./workers/packages.ts";
 
@@ -109,6 +112,8 @@ export type Parts = {
   packages: PackageMaker;
   room: Pick<Room, "admit" | "failed">;
   limits: BodyLimits;
+  /** How people sign in, and for how long. */
+  logins: Pick<LoginParts, "passwords" | "provider" | "mapping" | "setup" | "tries" | "idle" | "lifetime">;
   baseUrl: string;
   /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
   targetProblem(url: string): string | null;
@@ -131,14 +136,20 @@ export function createApp(parts: Parts): App {
   let document: unknown = null;
   const openApi = (): unknown => (document ??= apiDocument(parts.baseUrl));
   const rates = createRates(parts.rates);
+  const { bySession, ...who } = whoIsWho(store, unchanged);
+  const write: LoginParts["write"] = (work) => writer.run(work);
+  const warn: LoginParts["warn"] = (facts, text) => parts.logger.warn(facts, text);
+  const logins = createLogins({ ...parts.logins, store, write, warn });
+  const browser = pages({ store, logins, bySession, warn, limits: parts.limits, baseUrl: parts.baseUrl, now: sources.now });
   const house: House<Context, OrgMembership> = {
     operations,
-    ...whoIsWho(store, unchanged),
+    ...who,
+    session: browser.sessionOf,
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
     context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem }),
     read: reading(parts.db),
-    write: (work) => writer.run(work),
+    write,
     audit: (context) => store.audit.append(context.auditEntry()),
     async settle({ pending }) {
       for (const work of pending) await work();
@@ -157,6 +168,8 @@ export function createApp(parts: Parts): App {
   if (metrics && key !== null) app.use(metricsPage(metrics, { token: key, rates }));
   if (parts.rates.address !== null) app.use(countAddress(rates));
   app.use(documentation());
+  app.use(browser.renew);
+  app.use(browser.serve);
   app.use(mountOperations(house));
   return app;
 }
@@ -225,7 +238,8 @@ export const apiDocument = (baseUrl: string): unknown =>
 
 const DESCRIPTION =
   "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it. " +
-  "Send an API key as bearer token, or as user name of HTTP basic authentication.";
+  "Send an API key as bearer token, or as user name of HTTP basic authentication. Somebody who signed in at `/login` is known by the " +
+  "cookie of their browser; their changes bring the token that `/session` gives, in the header `X-CSRF-Token`.";
 
 /** One transaction for all reads of a handler. It also saves each statement the locks of a transaction of its own. */
 function reading(db: Db): <T>(work: () => T) => T {

@@ -4,13 +4,18 @@ import type { Context, OrgMembership } from "./api/kit.ts";
 import type { Feature } from "./domain/access.ts";
 import type { Caller, Door, House } from "./http/mount.ts";
 import type { KeyHolder } from "./store/api-keys.ts";
+import { actingSession, cookieDigest, sessionActor } from "./store/sessions.ts";
+import type { SessionHolder } from "./store/sessions.ts";
 import { WEBHOOK_KINDS } from "./store/inbound-webhooks.ts";
 import type { Store } from "./store/index.ts";
 import type { OrganizationRow } from "./store/organizations.ts";
 import type { Unchanged } from "./store/unchanged.ts";
 
 /** Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is asked every time. */
-export function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> {
+export function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> & {
+  /** The session that has this cookie; null when there is none, or its time is over. */
+  bySession(cookie: string): { holder: SessionHolder; caller: Caller } | null;
+} {
   let state = 0;
   function kept<T>(key: string, read: () => T): T {
     const known = unchanged.get(key) as T | undefined;
@@ -28,10 +33,22 @@ export function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context
       });
       return known && store.apiKeys.use(known.holder) ? known.caller : null;
     },
-    // Right after authenticate, in the same turn.
+    bySession(cookie) {
+      state = unchanged.refresh();
+      const digest = cookieDigest(cookie);
+      const known = kept(`session ${digest.toString("hex")}`, () => {
+        const holder = store.sessions.holder(digest);
+        return holder && { holder, caller: userOf(holder) };
+      });
+      return known && store.sessions.use(known.holder) ? known : null;
+    },
+    // Right after authenticate or bySession, in the same turn.
     membership: (caller, name) => kept(`member ${caller.kind} ${caller.id} ${name}`, () => membershipOf(store, caller, name)),
     // What is read inside a write may be undone yet, so none of it is kept.
-    isHeld: (caller) => store.apiKeys.isHeld(caller.keyPublicId),
+    isHeld({ keyPublicId }) {
+      const session = actingSession(keyPublicId);
+      return session === null ? store.apiKeys.isHeld(keyPublicId) : store.sessions.isHeld(session);
+    },
     membershipNow: (caller, name) => membershipOf(store, caller, name),
   };
 }
@@ -48,6 +65,10 @@ function callerOf(holder: KeyHolder): Caller {
     shownName: holder.display_name || holder.name,
     keyPublicId: holder.key_public_id,
   };
+}
+
+function userOf({ user_id: id, user_public_id: publicId, name, display_name, public_id }: SessionHolder): Caller {
+  return { kind: "user", id, publicId, name, shownName: display_name || name, keyPublicId: sessionActor(public_id) };
 }
 
 function membershipOf(store: Store, caller: Caller, name: string): OrgMembership | null {

@@ -30,6 +30,9 @@ const SWEEP_AGE = 86_400;
 /** What was delivered can be looked up this long, in seconds. */
 const KEEP_DELIVERED = 30 * 86_400;
 
+/** What is known of a session stays this long after its time, in seconds; the audit log keeps that there was one. */
+const KEEP_SESSIONS = 30 * 86_400;
+
 /** Messages that are deleted in one write, with their log: a millisecond or two. */
 const SWEEP_AT_ONCE = 200;
 
@@ -54,6 +57,10 @@ export function startChores({ room, db, store, vault, writer, runner, logger, ba
     const before = systemSources.now() - KEEP_DELIVERED;
     while ((await writer.run(() => store.deliveries.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
   };
+  const sweepSessions = async (): Promise<void> => {
+    const before = systemSources.now() - KEEP_SESSIONS;
+    while ((await writer.run(() => store.sessions.sweep(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
+  };
   const others = db.prepare<[], number>("PRAGMA data_version").pluck();
   let seen = others.get();
   const lookAround = async (): Promise<void> => {
@@ -69,16 +76,21 @@ export function startChores({ room, db, store, vault, writer, runner, logger, ba
     repeat(room.look, ROOM_EVERY_MS, logger, "looking at the free space"),
     repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
     repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
+    repeat(sweepSessions, SWEEP_EVERY_MS, logger, "sweeping the sessions of long ago"),
     repeat(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
-    repeat(() => writeUses({ store, writer }), USES_EVERY_MS, logger, "writing the last uses of keys"),
+    repeat(() => writeUses({ store, writer }), USES_EVERY_MS, logger, "writing the last uses of keys and sessions"),
     repeat(lookAround, LOOK_AROUND_MS, logger, "looking for jobs of others"),
   ];
   return () => chores.forEach((stop) => stop());
 }
 
-/** Writes the last uses of keys, if there are any. */
-export async function writeUses({ store, writer }: { store: Store; writer: Writer }): Promise<void> {
-  if (store.apiKeys.hasUnwrittenUses()) await writer.run(() => store.apiKeys.writeUses());
+/** Writes the last uses of keys and sessions, if there are any. */
+export async function writeUses({ store: { apiKeys, sessions }, writer }: { store: Store; writer: Writer }): Promise<void> {
+  if (!apiKeys.hasUnwrittenUses() && !sessions.hasUnwrittenUses()) return;
+  await writer.run(() => {
+    apiKeys.writeUses();
+    sessions.writeUses();
+  });
 }
 
 /** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */

@@ -63,6 +63,10 @@ export const unauthenticated = (internal?: unknown): AppError =>
     headers: { "WWW-Authenticate": 'Bearer realm="assay", Basic realm="assay", charset="UTF-8"' },
   });
 
+/** 401 for a page whose session ended: without HTTP basic, for which a browser would ask with a window of its own. */
+export const sessionOver = (): AppError =>
+  new AppError("unauthenticated", "Authentication credentials are missing or invalid", { headers: { "WWW-Authenticate": 'Bearer realm="assay"' } });
+
 export const forbidden = (internal?: unknown, message: string = ACCESS_MESSAGE): AppError =>
   new AppError("forbidden", message, { internal });
 

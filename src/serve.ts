@@ -24,6 +24,13 @@ import { createRoom, freeBytes, writeOnTrial } from "./room.ts";
 import type { MailSettings } from "./outgoing/mail.ts";
 import { createResolver } from "./outgoing/resolver.ts";
 import { createSender } from "./outgoing/sender.ts";
+import { createFetch } from "./outgoing/fetch.ts";
+import { createLimiter } from "./http/limits.ts";
+import { createPasswords } from "./logins/passwords.ts";
+import { createProvider } from "./logins/provider.ts";
+import type { Provider } from "./logins/provider.ts";
+import { openSetup, voidSetup } from "./logins/setup.ts";
+import type { Setup } from "./logins/setup.ts";
 import { openDatabase } from "./store/database.ts";
 import type { Db } from "./store/database.ts";
 import { openStore } from "./store/index.ts";
@@ -56,6 +63,8 @@ export type Instance = {
   baseUrl: string;
   /** Where a listener for metrics alone was bound, as a URL; null without one. */
   metricsUrl: string | null;
+  /** The one-time token for the first administrator; null where somebody is known already. */
+  setup: Setup | null;
   /** Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others. */
   stop(): Promise<void>;
 };
@@ -107,12 +116,13 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const store = openStore(db, systemSources);
     const pool = createRecordingPool(directory);
     closers.push(() => pool.close());
+    const ca = options.authorities && [...getCACertificates("default"), ...options.authorities];
     const sender = createSender({
       resolve: createResolver(),
       now: systemSources.now, timer: systemTimer,
       allow: config.webhookAllow ?? [],
       mail: mailSettings(config),
-      ca: options.authorities && [...getCACertificates("default"), ...options.authorities],
+      ca,
       version: buildInfo().version,
     });
     const room = createRoom({
@@ -145,6 +155,9 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     });
     if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
     options.beforeListening?.({ db, store });
+    const isNew = store.users.count() === 0;
+    const setup = isNew ? openSetup(directory) : null;
+    if (!isNew) voidSetup(directory);
 
     const vault = openVault({ directory: evidence, staging, ids: newPublicId });
     closers.push(() => vault.close());
@@ -185,6 +198,15 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       customTypes,
       packages,
       limits,
+      logins: {
+        setup,
+        passwords: createPasswords(),
+        provider: loginProvider(config, ca),
+        mapping: config.oidcRoles ?? [],
+        tries: createLimiter({ burst: config.loginLimit, perSeconds: TRIES_SECONDS, now: () => performance.now() / 1000 }),
+        idle: config.sessionIdle,
+        lifetime: config.sessionLifetime,
+      },
       checkResponses: options.checkResponses,
       rates: { address: config.addressRate, key: config.keyRate, now: () => performance.now() / 1000 },
       metrics: metrics && { metrics, key: config.metricsKey },
@@ -199,7 +221,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     runner.wake();
 
     closers.push(startChores({ room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl }));
-    return { url, baseUrl, metricsUrl, stop: close };
+    return { url, baseUrl, metricsUrl, setup, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
     throw error;
@@ -213,6 +235,16 @@ function later(app: () => App): Bindable {
     callback: () => (request, response) => (handle ??= app().callback())(request, response),
     refused: (refusal) => app().refused(refusal),
   };
+}
+
+/** In which `login-limit` counts. */
+const TRIES_SECONDS = 15 * 60;
+
+/** The OpenID provider of the configuration; null without one. */
+function loginProvider(config: Config, ca: readonly string[] | null): Provider | null {
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, oidcScopes: scopes, oidcGroupsClaim: groupsClaim } = config;
+  if (issuer === null || clientId === null || clientSecret === null) return null;
+  return createProvider({ issuer, clientId, clientSecret, scopes, groupsClaim }, createFetch(ca), systemSources.now);
 }
 
 /** The mail server of the configuration; null without one. */

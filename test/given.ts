@@ -13,6 +13,9 @@ import { openCustomTypes, startEvidenceWorker, startPackageWorker } from "../src
 import { urlsFor } from "../src/api/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/outgoing/targets.ts";
+import { createLimiter } from "../src/http/limits.ts";
+import type { LoginParts } from "../src/logins/logins.ts";
+import { createPasswords } from "../src/logins/passwords.ts";
 import { createLogger } from "../src/log.ts";
 import { openDatabase, openMemory } from "../src/store/database.ts";
 import type { Db } from "../src/store/database.ts";
@@ -48,7 +51,7 @@ export type ServerImage = { database: Buffer; directory: string; at: number };
  * Without it the database lives in memory, and there are no audit packages. `from`: what the server starts with, else nothing. `watch`
  * may put something between the stores and the database. `rates` and `metrics`: none unless given.
  */
-export type ServerOptions = { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"] };
+export type ServerOptions = { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string; watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"] };
 
 export async function startServer(options: ServerOptions = {}) {
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "assay-test-"));
@@ -79,13 +82,19 @@ export async function startServer(options: ServerOptions = {}) {
     },
   });
   const { writer, recorder, runner } = createWriting({ guard: room, db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
+  const passwords = createPasswords(CHEAP);
   const app = createApp({
     db, store, writer, recorder, runner, room, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     packages,
     limits: { ...LIMITS, ...options.limits },
-    baseUrl: "http://assay.test",
+    logins: {
+      passwords, provider: null, mapping: [], setup: null, idle: 28_800, lifetime: 604_800,
+      tries: createLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
+      ...options.logins,
+    },
+    baseUrl: options.baseUrl ?? "http://assay.test",
     targetProblem: (target) => targetProblem(target, []),
     checkResponses: true,
     rates: { address: null, key: null, now: () => 0, ...options.rates },
@@ -244,7 +253,7 @@ export async function startServer(options: ServerOptions = {}) {
   }
 
   return {
-    url, db, store, writer, runner, room, disk, vault, directory, clock, lines, given, call,
+    url, db, store, writer, runner, passwords, room, disk, vault, directory, clock, lines, given, call,
     /** What a further server can start from; this one must live as long as others start. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
     /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */
@@ -263,6 +272,9 @@ export async function startServer(options: ServerOptions = {}) {
     },
   };
 }
+
+/** Passwords of tests are no secrets. */
+export const CHEAP = { cost: 16, block_size: 8, parallelism: 1 };
 
 const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10, linger: 5 };
 

@@ -22,7 +22,7 @@ const MembershipAuditEvent = named(
     role: Nullable(Type.String({ description: "The new role; null for somebody who was removed" })),
     previous_role: Nullable(Type.String({ description: "null for somebody who was no member" })),
     changed_by: Type.String({ description: "Who did it, as people saw their name then; `operator` on the command line of the server" }),
-    source: OneOf(MEMBERSHIP_SOURCES, { description: "Where it was done; `script` is the command line of the server" }),
+    source: OneOf(MEMBERSHIP_SOURCES, { description: "Where it was done; `script` is the command line of the server, `oidc` a login with OpenID Connect" }),
   }),
 );
 const MembershipAuditLogPage = named("MembershipAuditLogPage", Closed({ ...Counts, events: Type.Array(MembershipAuditEvent) }));

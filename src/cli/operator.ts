@@ -4,6 +4,7 @@
  */
 import { newPublicId } from "../assay.ts";
 import type { Role } from "../domain/access.ts";
+import { changesBy } from "../logins/changes.ts";
 import { keyDigest } from "../store/api-keys.ts";
 import type { DeliveryRow } from "../store/delivery-log.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/inbound-webhooks.ts";
@@ -20,46 +21,21 @@ const OPERATOR = "operator";
 
 /** `operation` names the command in the audit log. All methods belong inside a transaction. */
 export function operatorOf(store: Store, operation: string) {
-  const requestId = newPublicId();
-
-  function note(organizationId: number | null, event: string, target: string, detail: Readonly<Record<string, unknown>>): void {
-    store.audit.append({
-      organizationId, operation, event, target, requestId, detail,
-      actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
-    });
-  }
+  const changes = changesBy(store, {
+    operation, requestId: newPublicId(), shown: OPERATOR, source: "script",
+    actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
+  });
+  const { note } = changes;
 
   return {
-    /** The name must be free. @returns its key. */
-    createOrganization(fields: { name: string; kind: "personal" | "shared"; isPublic: boolean; controlsEnabled: boolean }): number {
-      const id = store.organizations.create(fields);
-      note(id, "organization.created", fields.name, { kind: fields.kind, public: fields.isPublic, controls: fields.controlsEnabled });
-      return id;
-    },
+    ...changes,
     configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
       store.organizations.configure(row.id, settings);
       note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
     },
-    /** Name and address must be free. @returns its key. */
-    createUser(fields: { name: string; displayName: string; email: string | null }): number {
-      const id = store.users.create(fields);
-      note(null, "user.created", fields.name, { display_name: fields.displayName, email: fields.email });
-      return id;
-    },
     describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
       store.users.describe(user.id, fields);
       note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
-    },
-    /** Gives a role that the user does not hold yet; `previous` is null for somebody who is no member. */
-    setRole(organizationId: number, user: { id: number; name: string }, role: Role, previous: Role | null): void {
-      store.organizations.setRole(organizationId, user, role, OPERATOR);
-      const event = previous === null ? "member.added" : "member.role_changed";
-      note(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
-    },
-    /** Ends a membership; `previous` is the role that the user held. */
-    removeMember(organizationId: number, user: { id: number; name: string }, previous: Role): void {
-      store.organizations.removeMember(organizationId, user, OPERATOR);
-      note(organizationId, "member.removed", user.name, { previous_role: previous });
     },
     /** The name must be free in the organization. @returns its key. */
     createServiceAccount(organizationId: number, name: string, privilege: Role): number {

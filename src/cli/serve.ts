@@ -41,11 +41,23 @@ export const serve: Command = {
 export const addresses = (instance: Instance): Announcement => {
   const reference = `${instance.baseUrl}/api/v2/doc/`;
   const metrics = instance.metricsUrl;
+  const invitation = invitationOf(instance);
   return {
-    text: `listening on ${instance.url}\nAPI reference: ${reference}\n${metrics === null ? "" : `metrics: ${metrics}\n`}`,
-    fields: { listening: instance.url, base_url: instance.baseUrl, reference, ...(metrics === null ? {} : { metrics }) },
+    text: `listening on ${instance.url}\nAPI reference: ${reference}\n${metrics === null ? "" : `metrics: ${metrics}\n`}${invitation.text}`,
+    fields: { listening: instance.url, base_url: instance.baseUrl, reference, ...(metrics === null ? {} : { metrics }), ...invitation.fields },
   };
 };
+
+/** How the first administrator is claimed. The token itself is told by the start that made it, and by no later one. */
+function invitationOf({ setup, baseUrl }: Instance): Announcement {
+  if (setup === null) return { text: "", fields: {} };
+  const url = `${baseUrl}/setup`;
+  const token = setup.fresh === null ? `the one-time token in ${setup.file}` : `this one-time token, which is also in ${setup.file}`;
+  return {
+    text: `nobody has an account yet: claim the first administrator at ${url} with ${token}\n${setup.fresh === null ? "" : `${setup.fresh}\n`}`,
+    fields: { setup: url, setup_token_file: setup.file, ...(setup.fresh === null ? {} : { setup_token: setup.fresh }) },
+  };
+}
 
 /**
  * Runs a server until it is asked to stop. `setUp` runs on the opened store before the bootstrap file and before anybody

@@ -1,7 +1,34 @@
 /**
- * The two ways a key arrives (http-api-v2, Authentication): `Bearer KEY`, or `Basic base64(KEY:anything)` with the key as
- * user name. Only the text of the key is taken out here; whether it is valid is the store's business.
+ * Who calls. A key arrives in one of two ways (http-api-v2, Authentication): `Bearer KEY`, or `Basic base64(KEY:anything)` with the
+ * key as user name; or somebody signed in with a browser. Whether what arrives is valid is the store's business.
  */
+import { hash, timingSafeEqual } from "node:crypto";
+import type Koa from "koa";
+import { csrfMissing, sessionOver, unauthenticated } from "../errors.ts";
+import type { Caller, House } from "./mount.ts";
+
+/**
+ * The holder of the key in the Authorization header; only a request without such a header may come by session. A change by session must
+ * bring the token of the session: pages of others can make a browser send its cookies, but cannot read that.
+ * @throws AppError 401, 403.
+ */
+export function identify(house: Pick<House<unknown>, "authenticate" | "session">, ctx: Koa.Context): Caller {
+  const { authorization } = ctx.req.headers;
+  if (authorization === undefined) {
+    const session = house.session(ctx);
+    const token = ctx.get(CSRF_HEADER);
+    // Only a page that somebody signed in to sends the token. A browser that is told of HTTP basic would ask for a password.
+    if (!session) throw token === "" ? unauthenticated() : sessionOver();
+    if (ctx.method !== "GET" && ctx.method !== "HEAD" && !isSameText(token, session.csrfToken)) throw csrfMissing();
+    return session.caller;
+  }
+  const key = credentialOf(authorization);
+  const caller = key === null ? null : house.authenticate(hash("sha256", key));
+  if (!caller) throw unauthenticated();
+  return caller;
+}
+
+const CSRF_HEADER = "X-CSRF-Token";
 
 /** A key longer than this is nobody's: ours have 43 characters, the apply file takes up to 1024. */
 const LONGEST_KEY = 1024;
@@ -19,3 +46,6 @@ function userName(base64: string): string | null {
   const colon = text.indexOf(":");
   return colon === -1 ? text : text.slice(0, colon);
 }
+
+/** Whether two texts are the same; how long that takes says nothing about where they differ. */
+export const isSameText = (one: string, other: string): boolean => timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));

@@ -2,7 +2,6 @@
  * The life of a request: arrive, route, authenticate, authorize, read, validate, prepare, handle, commit, reply. Everything
  * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
  */
-import { hash } from "node:crypto";
 import Router from "@koa/router";
 import type Koa from "koa";
 import type { TObject } from "typebox";
@@ -15,7 +14,7 @@ import { declaredLength, hasBody, parseJson, readBytes, skipBody } from "./body.
 import type { BodyLimits } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
-import { credentialOf } from "./authenticate.ts";
+import { identify } from "./authenticate.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
 import type { Rates } from "./rates.ts";
@@ -34,6 +33,7 @@ export type Caller = {
   name: string;
   /** What people see: the display name, or the login name where there is none. */
   shownName: string;
+  /** Public id of the key, or what names the session, that was used. */
   keyPublicId: string;
 };
 
@@ -67,11 +67,13 @@ export type House<Context, M extends Membership = Membership> = {
   limits: BodyLimits;
   /** The caller that holds the key with this SHA-256 (hex); null when unknown, expired or revoked. */
   authenticate(keyDigest: string): Caller | null;
+  /** Who signed in with the browser that sends this request, and the token that its changes must bring; null when nobody did. */
+  session(ctx: Koa.Context): { caller: Caller; csrfToken: string } | null;
   /** What a caller is in an organization; null when there is no such organization. */
   membership(caller: Caller, organization: string): M | null;
   /** The door that the path of a `signed` operation names; null when there is none. */
   door(kind: string, params: Readonly<Record<string, string>>): Door<M> | null;
-  /** Whether the key that was authenticated still is one, neither revoked nor removed: read anew, also inside a write. */
+  /** Whether the key or the session that was authenticated still is one, neither revoked nor removed: read anew, also inside a write. */
   isHeld(caller: Caller): boolean;
   /** As `membership`, read anew, also inside a write. */
   membershipNow(caller: Caller, organization: string): M | null;
@@ -213,10 +215,7 @@ function authorize<Context, M extends Membership>(
   // From here on, so that the log says who it was that was refused.
   (ctx.state["assay"] as RequestState).facts = facts;
   if (operation.permission === "public" || operation.permission === "signed") return facts;
-  const key = credentialOf(ctx.req.headers.authorization);
-  const caller = key === null ? null : house.authenticate(hash("sha256", key));
-  if (!caller) throw unauthenticated();
-  facts.caller = caller;
+  const caller = (facts.caller = identify(house, ctx));
   house.rates.ofKey(caller.keyPublicId);
   if (!isOrgPermission(operation.permission)) return facts;
   facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membership(caller, organization));

@@ -6,3 +6,5 @@ export const clientAddress = ({ socket }: IncomingMessage): string => socket.rem
 
 /** Whether what is answered travels encrypted as far as anybody knows. */
 export const isSecure = ({ socket }: IncomingMessage): boolean => "encrypted" in socket && socket.encrypted === true;
+
+export const peerAt = (request: IncomingMessage): { secure: boolean; origin: string | null } => ({ secure: isSecure(request), origin: null });

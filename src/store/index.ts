@@ -25,6 +25,7 @@ import { explanationStore } from "./explanations.ts";
 import { factStore } from "./facts.ts";
 import { figuresStore } from "./figures.ts";
 import { flowStore } from "./flows.ts";
+import { identityStore } from "./identities.ts";
 import { inboundWebhookStore } from "./inbound-webhooks.ts";
 import { jobStore } from "./jobs.ts";
 import { logicalSnapshotStore } from "./logical-snapshots.ts";
@@ -33,6 +34,7 @@ import { keyWarningStore } from "./key-warnings.ts";
 import { noticeStore } from "./notices.ts";
 import { notificationTargetStore } from "./notification-targets.ts";
 import { organizationStore } from "./organizations.ts";
+import { passwordStore } from "./passwords.ts";
 import { policyStore } from "./policies.ts";
 import { presenceStore } from "./presence.ts";
 import { recordingStore } from "./recording.ts";
@@ -41,6 +43,7 @@ import { repoListStore } from "./repo-lists.ts";
 import { repoStore } from "./repos.ts";
 import { searchStore } from "./search.ts";
 import { serviceAccountStore } from "./service-accounts.ts";
+import { sessionStore } from "./sessions.ts";
 import { snapshotStore } from "./snapshots.ts";
 import { stalenessStore } from "./staleness.ts";
 import { subjectStore } from "./subjects.ts";
@@ -70,6 +73,9 @@ export function openStore(db: Db, sources: Sources) {
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),
+    passwords: passwordStore(db, sources),
+    sessions: sessionStore(db, sources),
+    identities: identityStore(db, sources),
     membershipAuditLog: membershipAuditLogStore(db),
     apiKeys: apiKeyStore(db, sources, jobs),
     repos: repoStore(db, sources),

@@ -2,7 +2,7 @@
 import type { Db } from "./database.ts";
 
 export const MEMBERSHIP_CHANGES = ["added", "changed", "removed"] as const;
-export const MEMBERSHIP_SOURCES = ["app", "scim", "invitation", "script"] as const;
+export const MEMBERSHIP_SOURCES = ["app", "scim", "invitation", "script", "oidc"] as const;
 
 export type MembershipEventRow = {
   /** Epoch seconds. */

@@ -1,6 +1,7 @@
 /** Organizations, their members and the append-only history of memberships, which membership-audit-log.ts reads. */
 import type { Role } from "../domain/access.ts";
 import type { Db, Sources } from "./database.ts";
+import type { MembershipEventRow } from "./membership-audit-log.ts";
 import { membershipSearchText } from "./membership-audit-log.ts";
 
 export type OrganizationRow = {
@@ -51,19 +52,19 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
   );
   const insertEvent = db.prepare(
     `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'script', ?)`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
 
   function recordChange(
     organizationId: number,
     userId: number,
-    change: { at: number; type: "added" | "changed" | "removed"; role: Role | null; previous: Role | null; changedBy: string },
+    change: { at: number; type: "added" | "changed" | "removed"; role: Role | null; previous: Role | null; changedBy: string; source: MembershipEventRow["source"] },
   ): void {
     const user = names.get(userId);
     if (!user) throw new Error(`user ${userId} is gone`);
-    const { at, type, role, previous, changedBy } = change;
+    const { at, type, role, previous, changedBy, source } = change;
     const search = membershipSearchText(user.name, user.shown, changedBy);
-    insertEvent.run(organizationId, at, type, user.name, user.shown, role, previous, changedBy, search);
+    insertEvent.run(organizationId, at, type, user.name, user.shown, role, previous, changedBy, source, search);
   }
 
   return {
@@ -88,25 +89,25 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
     /** The role of a user, null for somebody who is no member. */
     roleOf: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
     /** Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it changed. */
-    setRole(organizationId: number, user: { id: number }, wanted: Role, changedBy: string): boolean {
+    setRole(organizationId: number, user: { id: number }, wanted: Role, changedBy: string, source: MembershipEventRow["source"] = "script"): boolean {
       const previous = role.get(organizationId, user.id)?.role ?? null;
       if (previous === wanted) return false;
       const at = now();
       setRole.run(organizationId, user.id, wanted, at);
-      recordChange(organizationId, user.id, { at, type: previous === null ? "added" : "changed", role: wanted, previous, changedBy });
+      recordChange(organizationId, user.id, { at, type: previous === null ? "added" : "changed", role: wanted, previous, changedBy, source });
       return true;
     },
     /**
      * Ends a membership and appends that to the history; the organization is the user's default no more. Nothing happens when
      * there is none. @returns whether there was one.
      */
-    removeMember(organizationId: number, user: { id: number }, changedBy: string): boolean {
+    removeMember(organizationId: number, user: { id: number }, changedBy: string, source: MembershipEventRow["source"] = "script"): boolean {
       const previous = role.get(organizationId, user.id)?.role ?? null;
       if (previous === null) return false;
       const at = now();
       removeMember.run(organizationId, user.id);
       forgetDefault.run(at, user.id, organizationId);
-      recordChange(organizationId, user.id, { at, type: "removed", role: null, previous, changedBy });
+      recordChange(organizationId, user.id, { at, type: "removed", role: null, previous, changedBy, source });
       return true;
     },
     /** The members of an organization, by name. */

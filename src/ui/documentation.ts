@@ -20,6 +20,7 @@ const FILES: readonly { name: string; asset: string }[] = [
   { name: "swagger-ui-bundle.js", asset: "swagger-ui/swagger-ui-bundle.js" },
   { name: "swagger-ui-license.txt", asset: "swagger-ui/LICENSE" },
   { name: "swagger-ui-notice.txt", asset: "swagger-ui/NOTICE" },
+  { name: "house.css", asset: "ui/house.css" },
   { name: "reference.css", asset: "ui/reference/reference.css" },
   { name: "reference.js", asset: "ui/reference/reference.js" },
   { name: "icon.svg", asset: "ui/reference/icon.svg" },
@@ -51,7 +52,7 @@ const REDIRECTS: ReadonlyMap<string, string> = new Map([
 ]);
 const ROOTS = ["/api/v2/doc/", "/api/fastapi/doc/"];
 
-type Served = {
+export type Served = {
   bytes: Buffer;
   type: string;
   /** Digest of the bytes, safe in file names and entity tags. */
@@ -77,7 +78,7 @@ export function documentation(): Koa.Middleware {
     if (target === undefined && file === undefined) throw routeNotFound();
     if (ctx.method !== "GET" && ctx.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
     ctx.set(PAGE_HEADERS);
-    if (file !== undefined) return send(ctx, file);
+    if (file !== undefined) return sendFile(ctx, file);
     // Not a permanent redirect: browsers would keep it after the server behind the address has changed.
     ctx.status = 302;
     ctx.set({ Location: target as string, "Cache-Control": "no-cache" });
@@ -85,7 +86,8 @@ export function documentation(): Koa.Middleware {
   };
 }
 
-async function send(ctx: Koa.Context, file: Served): Promise<void> {
+/** Sends one of these files, compressed where the browser takes that. */
+export async function sendFile(ctx: Koa.Context, file: Served): Promise<void> {
   const compressed = ctx.acceptsEncodings("gzip", "identity") === "gzip";
   ctx.set({
     // Two representations, two tags (RFC 9110, 8.8.3.3).
@@ -108,8 +110,7 @@ function load(): ReadonlyMap<string, Served> {
   const files = new Map<string, Served>();
   const words = new Map([["version", buildInfo().version]]);
   for (const { name, asset } of FILES) {
-    const file = served(readAsset(asset), extension(name), "public, max-age=31536000, immutable");
-    const address = name.replace(/\.[a-z]+$/, `.${file.digest}$&`);
+    const { address, file } = loadFile(name, asset);
     files.set(address, file);
     words.set(name, address);
   }
@@ -119,6 +120,12 @@ function load(): ReadonlyMap<string, Served> {
     return text;
   });
   return files.set("", served(Buffer.from(page), "html", "no-cache"));
+}
+
+/** A file whose name in addresses changes with its content. */
+export function loadFile(name: string, asset: string): { address: string; file: Served } {
+  const file = served(readAsset(asset), extension(name), "public, max-age=31536000, immutable");
+  return { address: name.replace(/\.[a-z]+$/, `.${file.digest}$&`), file };
 }
 
 function served(bytes: Buffer, kind: string, cacheControl: string): Served {

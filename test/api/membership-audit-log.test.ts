@@ -78,7 +78,7 @@ test("every filter, alone and with others", async () => {
     ["", [5, 4, 3, 2, 1]],
     ["?event_type=added", [4, 3, 1]], ["?event_type=changed", [2]], ["?event_type=removed", [5]],
     ["?role=reader", [1]], ["?role=reader&role=admin", [3, 1]], ["?role=reader,admin", [3, 1]],
-    ...MEMBERSHIP_SOURCES.map((source): [string, number[]] => [`?source=${source}`, { app: [5, 2], scim: [4], invitation: [3], script: [1] }[source]]),
+    ...MEMBERSHIP_SOURCES.map((source): [string, number[]] => [`?source=${source}`, { app: [5, 2], scim: [4], invitation: [3], script: [1], oidc: [] }[source]]),
     ["?source=app,scim", [5, 4, 2]], ["?source=app&source=scim", [5, 4, 2]],
     ["?from_timestamp=200", [5, 4, 3, 2]], ["?to_timestamp=200", [2, 1]], ["?from_timestamp=200&to_timestamp=300.5", [3, 2]], ["?from_timestamp=-1&to_timestamp=0", []],
     ["?search=ann", [5, 2, 1]], ["?search=ANN", [5, 2, 1]], ["?search=carl", [3, 2]], ["?search=bob", [5, 3]], ["?search=", [5, 4, 3, 2, 1]],

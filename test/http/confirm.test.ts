@@ -46,6 +46,7 @@ const house: House<Context> = {
   operations,
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
   authenticate: () => CALLER,
+  session: () => null,
   membership,
   isHeld: () => held,
   membershipNow: membership,

@@ -38,6 +38,7 @@ const house = (checkResponses: boolean): House<null> => ({
   operations: [declare({ ...common, id: "get_text", path: "/text" }), declare({ ...common, id: "get_kept", path: "/kept", repeatable: true })],
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
   authenticate: () => null,
+  session: () => null,
   membership: () => null,
   door: () => null,
   isHeld: () => false,

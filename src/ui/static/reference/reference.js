@@ -31,7 +31,19 @@ const deepLinks = () => ({
   },
 });
 
+// Who signed in with this browser, and the token that their changes must bring; null where nobody did.
+async function signedIn() {
+  const answer = await fetch(`${apiRoot.replace(/\/api\/[^/]+$/, "")}/session`);
+  const { user, csrf_token: token } = answer.ok ? await answer.json() : { user: null };
+  if (user === null) return null;
+  const link = document.getElementById("account");
+  link.textContent = `Signed in as ${user}`;
+  link.href = "../../../account";
+  return token;
+}
+
 async function show() {
+  const token = await signedIn();
   const answer = await fetch(`${apiRoot}/openapi.json`, { credentials: "omit" });
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   const spec = await answer.json();
@@ -53,8 +65,13 @@ async function show() {
     persistAuthorization: false,
     queryConfigEnabled: false,
     validatorUrl: null,
-    // Only the pasted key counts. Without this a refused key would also make the browser ask for a password, and keep it.
-    requestInterceptor: (request) => Object.assign(request, { credentials: "omit" }),
+    // A pasted key counts, whoever signed in, and then cookies stay here. Without this a refused key would also make the browser ask
+    // for a password, and keep it.
+    requestInterceptor: (request) => {
+      const hasKey = Object.keys(request.headers).some((name) => name.toLowerCase() === "authorization");
+      if (token === null || hasKey) return Object.assign(request, { credentials: "omit" });
+      return Object.assign(request, { credentials: "same-origin", headers: { ...request.headers, "X-CSRF-Token": token } });
+    },
   });
 }
 
