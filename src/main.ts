@@ -2,6 +2,8 @@
  * The program: the commands of cli/ over the real process. Everything a process has (streams, environment, signals, exit) is
  * touched here and nowhere else.
  */
+import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
 import { isatty } from "node:tty";
 import { COMMANDS } from "./cli/commands.ts";
 import { runCli } from "./cli/frame.ts";
@@ -28,6 +30,22 @@ const io: Io = {
   // Looked at by what it is: asking the stream would open it.
   stdinIsTty: isatty(0),
   stderrIsTty: process.stderr.isTTY === true,
+  askHidden: (question) =>
+    new Promise((resolve) => {
+      process.stderr.write(question);
+      // Editing a line is the library's business; that it shows nothing is ours.
+      const lines = createInterface({ input: process.stdin, output: new Writable({ write: (_chunk, _encoding, done) => done() }), terminal: true, historySize: 0 });
+      let answer: string | null = null;
+      lines.once("line", (line) => {
+        answer = line;
+        lines.close();
+      });
+      lines.once("SIGINT", () => lines.close());
+      lines.once("close", () => {
+        process.stderr.write("\n");
+        resolve(answer);
+      });
+    }),
   writeBytes: (bytes) =>
     new Promise((resolve, reject) => {
       process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));

@@ -15,14 +15,16 @@ import { licenses, sbom } from "./licenses.ts";
 import { man } from "./man.ts";
 import { memberAdd, memberList, memberRemove, memberSetRole } from "./member.ts";
 import { openapi } from "./openapi.ts";
+import { userPasswd } from "./passwd.ts";
 import { serve } from "./serve.ts";
+import { sessionList, sessionRevoke } from "./session.ts";
 import { systemd } from "./systemd.ts";
-import { userCreate, userDisable, userList, userSet, userShow } from "./user.ts";
+import { userCreate, userDisable, userEnable, userList, userSet, userShow } from "./user.ts";
 import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
 
 export const COMMANDS: readonly Command[] = [
-  serve, dev, init, apply, userCreate, userList, userShow, userSet, userDisable, memberAdd, memberSetRole, memberRemove, memberList,
+  serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke, memberAdd, memberSetRole, memberRemove, memberList,
   keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable,
   deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, configExplain, configShow, openapi,
   health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,

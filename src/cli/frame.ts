@@ -24,6 +24,10 @@ export type Io = {
   /** Whether stdin, and stderr, is one: whether somebody can be asked, and whether a progress bar is seen. */
   stdinIsTty: boolean;
   stderrIsTty: boolean;
+  /**
+   * Asks on the terminal, without showing what is typed; only where stdin is one. Null when the answer was given up (Ctrl-C, Ctrl-D).
+   */
+  askHidden(question: string): Promise<string | null>;
   /** Writes bytes to stdout and resolves when more may come. Rejects when nobody reads any more. */
   writeBytes(bytes: Uint8Array): Promise<void>;
   /** From now on the signal does not end the process but calls `listener`, each time it comes. */

@@ -1,5 +1,6 @@
 /** `assay init`: the first organization with its admin and a key, on data that nobody uses yet. */
 import { systemSources } from "../assay.ts";
+import { voidSetup } from "../logins/setup.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../domain/names.ts";
 import { isDisplayName, isEmail, NAME_RULE } from "./apply-file.ts";
 import type { ApplyPlan } from "./apply-file.ts";
@@ -38,6 +39,7 @@ export const init: Command = {
       if (result.changes === null) throw commandFailure(result.problems);
       return result.changes;
     }), true);
+    voidSetup(directory);
     const key = mintedKey(changes);
     if (args.switches.has("json")) {
       io.stdout(`${JSON.stringify({ organization: admin.org, user: admin.user, key })}\n`);

@@ -2,6 +2,7 @@
 import { systemSources } from "../assay.ts";
 import { keepsAdmin } from "../domain/access.ts";
 import { matches, USER_NAME } from "../domain/names.ts";
+import type { IdentityRow } from "../store/identities.ts";
 import type { Store } from "../store/index.ts";
 import type { UserMembership, UserRow } from "../store/users.ts";
 import { isDisplayName, isEmail, NAME_RULE } from "./apply-file.ts";
@@ -23,7 +24,7 @@ export const userCreate: Command = {
   name: "user create",
   summary: "Create a user with their personal organization",
   usage: "NAME --data DIRECTORY",
-  details: ["The user has no key and no membership yet: see assay help key create and assay help member add."],
+  details: ["The user has no key, password or membership yet: see assay help key create, assay help user passwd and assay help member add."],
   options: { "display-name": DISPLAY_NAME, email: EMAIL, ...DATA_OPTIONS },
   takesConfig: false,
   positionals: { least: 1, most: 1 },
@@ -78,15 +79,19 @@ export const userShow: Command = {
       const user = requireUser(store, args.positionals[0] ?? "");
       const keys = store.apiKeys.list({ userId: user.id }).filter(store.apiKeys.isAlive);
       const defaultOrg = user.default_organization_id === null ? "" : store.organizations.get(user.default_organization_id).name;
-      return { user, keys: keys.length, defaultOrg, memberships: store.users.memberships(user.id) };
+      const logins = { hasPassword: store.passwords.find(user.id) !== null, identities: store.identities.list(user.id), sessions: store.sessions.list(user.id).length };
+      return { user, logins, keys: keys.length, defaultOrg, memberships: store.users.memberships(user.id) };
     });
     if (args.switches.has("json")) {
       const memberships = shown.memberships.map(({ organization, kind, role, created_at }) => ({ organization, kind, role, since: created_at }));
-      io.stdout(`${JSON.stringify({ user: { ...present(shown.user), default_org_name: shown.defaultOrg, active_api_keys: shown.keys, memberships } })}\n`);
+      io.stdout(`${JSON.stringify({ user: { ...present(shown.user), default_org_name: shown.defaultOrg, active_api_keys: shown.keys, ...presentLogins(shown.logins), memberships } })}\n`);
       return EXIT.done;
     }
     io.stdout(line(shown.user));
     io.stdout(`created ${shownTime(shown.user.created_at)}, ${shown.keys} API ${shown.keys === 1 ? "key" : "keys"}, default organization ${shown.defaultOrg || "none"}\n`);
+    const { hasPassword, identities, sessions } = shown.logins;
+    io.stdout(`${hasPassword ? "a" : "no"} password, ${sessions} open ${sessions === 1 ? "session" : "sessions"}\n`);
+    for (const { issuer, subject, blocked_at } of identities) io.stdout(`${oneLine(subject)} at ${oneLine(issuer)}${blocked_at === null ? "" : ": refused"}\n`);
     for (const { organization, kind, role, created_at } of shown.memberships) {
       io.stdout(`member of ${organization}${kind === "personal" ? " (personal)" : ""}: ${role} since ${shownTime(created_at)}\n`);
     }
@@ -136,8 +141,9 @@ export const userDisable: Command = {
   usage: "USER --data DIRECTORY",
   details: [
     USER_WORD,
-    "Revokes all keys of the user and ends their memberships of shared organizations, at once, also on a running server. The user",
-    "stays known, because history names them. The last admin of an organization is kept, unless --force is given.",
+    "Revokes all keys of the user, ends their sessions and their memberships of shared organizations, takes their password away and",
+    "refuses what an OpenID provider says of them: at once, also on a running server. The user stays known, because history names",
+    "them. The last admin of an organization is kept, unless --force is given. assay user enable lets the provider's logins in again.",
   ],
   options: { force: { kind: "switch", description: "Also where an organization is left without an admin" }, ...DATA_OPTIONS },
   takesConfig: false,
@@ -158,15 +164,37 @@ export const userDisable: Command = {
       for (const { organization_id, role } of shared) operator.removeMember(organization_id, user, role);
       const keys = store.apiKeys.list({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
       for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
-      return { name: user.name, organizations: shared.map(({ organization }) => organization), keys: keys.length, accounts };
+      const { sessions } = operator.removePassword(user);
+      operator.admitIdentities(user, false);
+      return { name: user.name, organizations: shared.map(({ organization }) => organization), keys: keys.length, sessions, accounts };
     }));
-    const { name, organizations, keys, accounts } = done;
+    const { name, organizations, keys, sessions, accounts } = done;
     if (args.switches.has("json")) {
-      io.stdout(`${JSON.stringify({ user: name, removed_from: organizations, revoked_api_keys: keys, service_accounts: accounts })}\n`);
+      io.stdout(`${JSON.stringify({ user: name, removed_from: organizations, revoked_api_keys: keys, ended_sessions: sessions, service_accounts: accounts })}\n`);
     } else {
       io.stdout(`disabled ${name}: ${keys} API ${keys === 1 ? "key" : "keys"} revoked, removed from ${organizations.join(", ") || "no organization"}\n`);
       if (accounts.length > 0) io.stderr(`service accounts that ${name} created go on working: ${accounts.join(", ")}\n`);
     }
+    return EXIT.done;
+  },
+};
+
+export const userEnable: Command = {
+  name: "user enable",
+  summary: "Let a disabled user log in with OpenID Connect again",
+  usage: "USER --data DIRECTORY",
+  details: [USER_WORD, "The next login gives the roles of their groups. Keys, passwords and other memberships do not come back by themselves."],
+  options: DATA_OPTIONS,
+  takesConfig: false,
+  positionals: { least: 1, most: 1 },
+  async run(args, io) {
+    const directory = await dataDirectory(args, io);
+    const { name, changed } = withData(directory, (data) => change(data, () => {
+      const user = requireUser(data.store, args.positionals[0] ?? "");
+      return { name: user.name, changed: operatorOf(data.store, "user enable").admitIdentities(user, true) };
+    }));
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ user: name, outcome: changed ? "changed" : "unchanged" })}\n`);
+    else io.stdout(`${changed ? "enabled" : "unchanged"} ${name}\n`);
     return EXIT.done;
   },
 };
@@ -186,6 +214,12 @@ function refuseTakenEmail(store: Store, email: string | null, owner: UserRow | n
   const holder = email === null ? null : store.users.findByEmail(email);
   if (holder && holder.id !== owner?.id) throw commandFailure(`this is the e-mail address of user ${holder.name} already`);
 }
+
+const presentLogins = ({ hasPassword, identities, sessions }: { hasPassword: boolean; identities: readonly IdentityRow[]; sessions: number }) => ({
+  has_password: hasPassword,
+  open_sessions: sessions,
+  identities: identities.map(({ issuer, subject, blocked_at }) => ({ issuer, subject, refused: blocked_at !== null })),
+});
 
 const present = ({ name, display_name, email, created_at }: UserRow) => ({ name, display_name: display_name || name, email, created_at });
 

@@ -59,6 +59,7 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
       const had = store.passwords.remove(user.id);
       const sessions = store.sessions.endOfUser(user.id);
       if (had) note(null, "password.removed", user.name, { ended_sessions: sessions });
+      else if (sessions > 0) note(null, "session.all_ended", user.name, { ended_sessions: sessions });
       return { had, sessions };
     },
     /** @returns its public id. */

@@ -15,6 +15,7 @@ const capture = () => {
     cwd: "/",
     isTty: false,
     stdinIsTty: false,
+        askHidden: async () => null,
     stderrIsTty: false,
     writeBytes: () => Promise.resolve(),
     onSignal: () => undefined,

@@ -12,7 +12,7 @@ import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
 
 export type Outcome = { code: number; out: string; err: string };
-export type Surroundings = { stdin?: string; env?: Record<string, string>; cwd?: string };
+export type Surroundings = { stdin?: string; env?: Record<string, string>; cwd?: string; /** What is typed at a terminal, where nothing is shown; stdin is one then. */ typed?: (string | null)[] };
 
 /** One command to its end. */
 export async function cli(argv: readonly string[], surroundings: Surroundings = {}): Promise<Outcome> {
@@ -60,8 +60,12 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
     env: surroundings.env ?? {},
     cwd: surroundings.cwd ?? tmpdir(),
     isTty: false,
-    stdinIsTty: false,
+    stdinIsTty: surroundings.typed !== undefined,
     stderrIsTty: false,
+    async askHidden(question) {
+      err += question;
+      return surroundings.typed?.shift() ?? null;
+    },
     async writeBytes(bytes) {
       written.push(Buffer.from(bytes));
     },

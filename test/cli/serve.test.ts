@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -24,7 +24,8 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     const data = join(directory, "deep", "data");
     const server = start(["serve", "--data", data, ...LISTEN]);
     const url = await urlOf(server);
-    assert.is(server.out(), `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\n`);
+    const token = join(data, "setup-token");
+    assert.is(server.out(), `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\nnobody has an account yet: claim the first administrator at ${url}/setup with this one-time token, which is also in ${token}\n${readFileSync(token, "utf8")}`);
     assert.equal(await get(`${url}/ready`), { status: 200, text: "OK" });
     // The base URL follows from the port that was bound.
     assert.equal(JSON.parse((await get(`${url}/api/v2/openapi.json`)).text).servers, [{ url: `${url}/api/v2` }]);
@@ -35,7 +36,7 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     assert.equal(lines.map(({ level, msg }) => `${level} ${msg}`).sort(), ["info request", "info stopping"], "probes are not logged");
     await fetch(`${url}/ready`).then(() => assert.unreachable("it still listens"), () => undefined);
 
-    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"], "no journal, no WAL");
+    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "setup-token", "staging"], "no journal, no WAL");
     assert.equal(readdirSync(join(data, "staging")), []);
     lockDirectory(data).release();
     assert.is(look(data, (_, db) => db.pragma("integrity_check", { simple: true })), "ok");
@@ -47,7 +48,11 @@ test("--json, a base URL of its own, and the configuration file", () =>
     const server = start(["serve", "--json", "--config", "assay.yml"], { cwd: directory });
     await server.wrote(/\n/);
     const { listening, ...rest } = JSON.parse(server.out());
-    assert.equal(rest, { base_url: "https://assay.example.com/x", reference: "https://assay.example.com/x/api/v2/doc/" });
+    const file = join(directory, "data", "setup-token");
+    assert.equal(rest, {
+      base_url: "https://assay.example.com/x", reference: "https://assay.example.com/x/api/v2/doc/",
+      setup: "https://assay.example.com/x/setup", setup_token_file: file, setup_token: readFileSync(file, "utf8").trim(),
+    });
     assert.equal(JSON.parse((await get(`${listening}/api/v2/openapi.json`)).text).servers, [{ url: "https://assay.example.com/x/api/v2" }]);
     const { code, err } = await server.stop();
     assert.equal([code, err], [0, ""]);

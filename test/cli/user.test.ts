@@ -27,7 +27,7 @@ test("a user is made with their personal organization, listed and shown", () =>
     await cli(["member", "add", "ann", "--org", "acme", "--role", "member", "--data", data]);
     const { out } = await user(data, "show", "ann@EXAMPLE.com");
     const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
-    const lines = ["ann <Ann@Example.com>: Ann\u00a0B\\.", `created ${time}, 1 API key, default organization none`, `member of acme: member since ${time}`, `member of ann \\(personal\\): admin since ${time}`];
+    const lines = ["ann <Ann@Example.com>: Ann\u00a0B\\.", `created ${time}, 1 API key, default organization none`, "no password, 0 open sessions", `member of acme: member since ${time}`, `member of ann \\(personal\\): admin since ${time}`];
     assert.match(out, new RegExp(`^${lines.join("\n")}\n$`));
     assert.equal(auditOf(data).slice(before, before + 3), [
       'user create user.created ann {"display_name":"Ann\u00a0B.","email":"Ann@Example.com"}',
@@ -46,10 +46,10 @@ test("--json", () =>
     assert.type(created_at, "number");
     assert.equal((await json("list")).users[0], made);
     const { memberships, ...shown } = (await json("show", "ann")).user;
-    assert.equal(shown, { ...made, default_org_name: "", active_api_keys: 0 });
+    assert.equal(shown, { ...made, default_org_name: "", active_api_keys: 0, has_password: false, open_sessions: 0, identities: [] });
     assert.equal(memberships.map(({ since, ...membership }: { since: number }) => membership), [{ organization: "ann", kind: "personal", role: "admin" }]);
     assert.equal(await json("set", "ann", "--display-name", "Ann"), { user: { ...made, display_name: "Ann" }, outcome: "changed" });
-    assert.equal(await json("disable", "ann"), { user: "ann", removed_from: [], revoked_api_keys: 0, service_accounts: [] });
+    assert.equal(await json("disable", "ann"), { user: "ann", removed_from: [], revoked_api_keys: 0, ended_sessions: 0, service_accounts: [] });
     assert.equal(await user(data, "show", "eve", "--json"), { code: 1, out: "", err: '{"error":"there is no user \\"eve\\""}\n' });
   }));
 

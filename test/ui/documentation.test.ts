@@ -83,6 +83,7 @@ test("every file that the page names is served, typed, and kept for ever under t
   };
   const names = await namedFiles();
   assert.equal(names.map((name) => name.replace(/\.[0-9a-f]{16}\./, ".")).sort(), [
+    "house.css",
     "icon.svg",
     "reference.css",
     "reference.js",

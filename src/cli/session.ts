@@ -1,0 +1,67 @@
+/** `assay session`: who is signed in, and putting an end to it. Works with and without a running server. */
+import type { Store } from "../store/index.ts";
+import type { SessionRow } from "../store/sessions.ts";
+import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { change, withData } from "./data.ts";
+import { commandFailure, EXIT, oneLine } from "./frame.ts";
+import type { Command } from "./frame.ts";
+import { operatorOf } from "./operator.ts";
+import { refuseUsage, requireUser, shownTime } from "./who.ts";
+
+const USER_OPTION = { kind: "text", placeholder: "USER", description: "Of this user alone: a login name or an e-mail address" } as const;
+
+export const sessionList: Command = {
+  name: "session list",
+  summary: "List who is signed in",
+  usage: "[--user USER] --data DIRECTORY",
+  details: ["The last use is up to a minute old while a server runs."],
+  options: { user: USER_OPTION, ...DATA_OPTIONS },
+  takesConfig: false,
+  async run(args, io) {
+    const directory = await dataDirectory(args, io);
+    const word = args.texts.get("user")?.[0];
+    const sessions = withData(directory, ({ store }) => store.sessions.list(word === undefined ? null : requireUser(store, word).id).map((row) => present(store, row)));
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ sessions })}\n`);
+    else for (const one of sessions) io.stdout(line(one));
+    return EXIT.done;
+  },
+};
+
+export const sessionRevoke: Command = {
+  name: "session revoke",
+  summary: "End sessions at once",
+  usage: "ID | --user USER | --all --data DIRECTORY",
+  details: ["ID is one of assay session list. Ends it with the next request, also on a running server; whoever still may can sign in again."],
+  options: { user: USER_OPTION, all: { kind: "switch", description: "Of everybody" }, ...DATA_OPTIONS },
+  takesConfig: false,
+  positionals: { least: 0, most: 1 },
+  async run(args, io) {
+    const id = args.positionals[0];
+    const word = args.texts.get("user")?.[0];
+    const all = args.switches.has("all");
+    refuseUsage([id !== undefined, word !== undefined, all].filter(Boolean).length === 1 ? [] : ["give ID, --user USER or --all, one of them"], "session revoke");
+    const directory = await dataDirectory(args, io);
+    const ended = withData(directory, (data) => change(data, () => {
+      const { store } = data;
+      const operator = operatorOf(store, "session revoke");
+      if (id !== undefined) {
+        const row = store.sessions.find(id);
+        if (!row) throw commandFailure(`there is no open session ${JSON.stringify(id.slice(0, 100))}`);
+        return Number(operator.endSession(store.users.get(row.user_id), id));
+      }
+      const users = word === undefined ? [...new Set(store.sessions.list().map(({ user_id }) => user_id))].map(store.users.get) : [requireUser(store, word)];
+      return users.reduce((sum, user) => sum + operator.endSessions(user), 0);
+    }));
+    io.stdout(args.switches.has("json") ? `${JSON.stringify({ ended_sessions: ended })}\n` : `ended ${ended} ${ended === 1 ? "session" : "sessions"}\n`);
+    return EXIT.done;
+  },
+};
+
+type Presented = ReturnType<typeof present>;
+const present = (store: Store, row: SessionRow) => ({
+  id: row.public_id, user: store.users.get(row.user_id).name, method: row.method, address: row.address, user_agent: row.user_agent,
+  created_at: row.created_at, last_used_at: row.last_used_at, expires_at: row.expires_at,
+});
+
+const line = ({ id, user, method, address, user_agent, created_at, last_used_at }: Presented): string =>
+  `${id} ${user} by ${method} from ${address} since ${shownTime(created_at)}, last used ${shownTime(last_used_at)}: ${oneLine(user_agent)}\n`;
