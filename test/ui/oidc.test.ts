@@ -1,0 +1,220 @@
+/** Signing in with OpenID Connect, against a real provider on loopback. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { parseGroupRoles } from "../../src/option-values.ts";
+import { createProvider } from "../../src/logins/provider.ts";
+import { createFetch } from "../../src/outgoing/fetch.ts";
+import type { Fetch } from "../../src/outgoing/fetch.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
+import type { Browser, Page } from "./browser.ts";
+import { CLIENT, startProvider } from "./provider.ts";
+import type { OidcServer } from "./provider.ts";
+
+const test = suite("ui/oidc");
+
+const ROLES = "platform=acme:admin,devs=acme:member,devs=beta:reader,everyone=nowhere:admin";
+const NO_ROLE = "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.";
+const REFUSED = "The login was refused, by the provider or because its answer does not hold.";
+const NOT_BEGUN = "This login was not begun in this browser, or took too long.";
+
+type Place = { server: TestServer; oidc: OidcServer; browser(): Browser; login(browser?: Browser, next?: string): Promise<Page>; begin(browser: Browser, next?: string): Promise<string> };
+
+/** A server with the organizations acme and beta, and a provider. `tamper` may put something between them. */
+async function given(options: { inToken?: boolean; tamper?: (real: Fetch) => Fetch }, body: (place: Place) => Promise<void>): Promise<void> {
+  const oidc = await startProvider({ inToken: options.inToken ?? true });
+  const baseUrl = "http://assay.test";
+  oidc.serve(baseUrl);
+  const real = createFetch(null);
+  const settings = { issuer: oidc.issuer, clientId: CLIENT.id, clientSecret: CLIENT.secret, scopes: "openid profile email groups", groupsClaim: "groups" };
+  const server = await startServer({ baseUrl, logins: { provider: createProvider(settings, options.tamper?.(real) ?? real, () => Date.now() / 1000), mapping: parseGroupRoles(ROLES) ?? [] } });
+  for (const name of ["acme", "beta"]) server.given.org({ name });
+  const browser = (): Browser => browserOf(server.url);
+  /** Up to the address at which the provider sends the browser back. */
+  const begin = async (one: Browser, next = ""): Promise<string> => {
+    const { status, location } = await one.get(`/login/oidc${next}`);
+    assert.is(status, 303);
+    const back = new URL(await oidc.visit(location ?? ""));
+    assert.is(`${back.origin}${back.pathname}`, `${baseUrl}/login/oidc/callback`);
+    return `${back.pathname}${back.search}`;
+  };
+  const login = async (one = browser(), next = ""): Promise<Page> => one.get(await begin(one, next));
+  try {
+    await body({ server, oidc, browser, begin, login });
+  } finally {
+    await server.stop();
+    await oidc.stop();
+  }
+}
+
+const rolesOf = ({ server }: Place, name: string): Record<string, string> =>
+  Object.fromEntries(server.store.users.memberships(server.store.users.find(name)?.id as number).map(({ organization, role }) => [organization, role]));
+const eventsOf = ({ server }: Place, name: string) =>
+  server.db.prepare("SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER BY id").raw().all(name);
+
+for (const inToken of [true, false])
+  test(`the groups ${inToken ? "of the ID token" : "of the userinfo endpoint"} decide over roles, anew with each login`, () =>
+    given({ inToken }, async (place) => {
+      const { server, oidc, browser, login } = place;
+      oidc.state.person = { sub: "42", preferred_username: "Ann.B@example.com", name: "Ann B.", email: "ann@example.com", email_verified: true, groups: ["devs", "platform", "unknown"] };
+      const first = browser();
+      const answer = await login(first, "?next=%2Fapi%2Fv2%2Fdoc%2F");
+      assert.equal([answer.status, answer.location], [303, "../../api/v2/doc/"]);
+      assert.match(shown(await first.get("/account")), /^Ann B\. Login name Ann\.B E-mail ann@example\.com Sign out .*OpenID Connect.*Password You have none here/);
+      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "admin", beta: "reader" });
+      assert.equal(eventsOf(place, "Ann.B"), [["added", "admin", null, "Ann.B", "oidc"], ["added", "admin", null, "Ann.B", "oidc"], ["added", "reader", null, "Ann.B", "oidc"]]);
+      const token = await first.apiToken();
+      assert.is((await server.call("GET", "/membership-audit-log/acme?source=oidc", { headers: { Cookie: `assay=${first.cookies.get("assay")}`, "X-CSRF-Token": token } })).body.total_count, 1);
+
+      oidc.state.person = { sub: "42", preferred_username: "another name", groups: "devs" };
+      assert.is((await login()).status, 303);
+      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "member", beta: "reader" });
+      assert.is((await server.call("GET", "/membership-audit-log/acme", { headers: { Cookie: `assay=${first.cookies.get("assay")}` } })).status, 403, "at once, also for the session of before");
+
+      oidc.state.person = { sub: "42", groups: [] };
+      const second = browser();
+      const gone = await login(second);
+      assert.equal([gone.status, saidBy(gone), second.cookies.has("assay")], [403, NO_ROLE, false]);
+      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin" });
+      assert.is((await first.get("/account")).status, 303, "what was begun with the groups of before ended");
+      assert.equal(eventsOf(place, "Ann.B").slice(3), [["changed", "member", "admin", "Ann.B", "oidc"], ["removed", null, "member", "Ann.B", "oidc"], ["removed", null, "reader", "Ann.B", "oidc"]]);
+    }));
+
+test("somebody without a mapped group gets no account, also where the mapping names an organization that is not there", () =>
+  given({}, async ({ server, oidc, login }) => {
+    for (const groups of [undefined, [], ["everyone"], ["DEVS"], [42]]) {
+      oidc.state.person = { sub: "43", preferred_username: "eve", groups };
+      const answer = await login();
+      assert.equal([answer.status, saidBy(answer)], [403, NO_ROLE]);
+    }
+    assert.equal([server.store.users.find("eve"), server.db.prepare("SELECT count(*) FROM identities").pluck().get()], [null, 0]);
+  }));
+
+test("nobody becomes a user who is here already, whatever name or address the provider gives", () =>
+  given({}, async (place) => {
+    const { server, oidc, login } = place;
+    const id = server.store.users.create({ name: "ann", displayName: "", email: "ann@example.com" });
+    oidc.state.person = { sub: "42", preferred_username: "ann", email: "Ann@example.com", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.equal(server.store.users.memberships(id), []);
+    assert.equal([server.store.users.find("ann-2")?.email, rolesOf(place, "ann-2")], [null, { acme: "member", "ann-2": "admin", beta: "reader" }]);
+    oidc.state.person = { sub: "43", preferred_username: "../..", email: "zoë@example.com", email_verified: false, groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.is(server.store.users.find("zoe")?.email, null);
+    oidc.state.person = { sub: "44", preferred_username: "acme", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.ok(server.store.users.find("acme-2"), "an organization has the name");
+  }));
+
+test("the last admin of an organization stays one", () =>
+  given({}, async (place) => {
+    const { server, oidc, login } = place;
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    await login();
+    const acme = server.store.organizations.find("acme")?.id as number;
+    const admin = server.store.users.find("acme-admin")?.id as number;
+    server.store.organizations.removeMember(acme, { id: admin }, "test");
+    oidc.state.person = { sub: "42", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.equal(rolesOf(place, "ann"), { acme: "admin", ann: "admin", beta: "reader" });
+    assert.ok(server.lines.some((line) => line.includes("the groups of the last admin no longer say so")));
+    server.store.organizations.setRole(acme, { id: admin }, "admin", "test");
+    await login();
+    assert.is(rolesOf(place, "ann")["acme"], "member");
+  }));
+
+test("a disabled user is refused, and not made a second time", () =>
+  given({}, async ({ server, oidc, login }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+    await login();
+    const id = server.store.users.find("ann")?.id as number;
+    server.store.identities.block(id);
+    const answer = await login();
+    assert.equal([answer.status, saidBy(answer), server.store.users.find("ann-2")], [403, NO_ROLE, null]);
+    server.store.identities.unblock(id);
+    assert.is((await login()).status, 303);
+  }));
+
+test("an answer counts once, in the browser that asked for it", () =>
+  given({}, async ({ oidc, browser, begin, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+    const expect = async (page: Promise<Page>, status: number, said: string) => assert.equal(await page.then((answer) => [answer.status, saidBy(answer)]), [status, said]);
+    // Another browser, with and without a login of its own.
+    const callback = await begin(browser());
+    await expect(browser().get(callback), 400, NOT_BEGUN);
+    const other = browser();
+    await begin(other);
+    await expect(other.get(callback), 403, REFUSED);
+
+    const mine = browser();
+    const answer = await begin(mine);
+    const kept = mine.cookies.get("assay-oidc") as string;
+    assert.is((await mine.get(answer)).status, 303);
+    assert.not.ok(mine.cookies.has("assay-oidc"));
+    await expect(mine.get(answer), 400, NOT_BEGUN);
+    await expect(browserOf(server.url, { Cookie: `assay-oidc=${kept}` }).get(answer), 403, REFUSED);
+
+    for (const change of [{ state: "another" }, { nonce: "another" }, { verifier: "x".repeat(43) }]) {
+      const one = browser();
+      const back = await begin(one);
+      const checks = JSON.parse(Buffer.from(one.cookies.get("assay-oidc") as string, "base64url").toString()) as object;
+      one.cookies.set("assay-oidc", Buffer.from(JSON.stringify({ ...checks, ...change })).toString("base64url"));
+      await expect(one.get(back), 403, REFUSED);
+      assert.not.ok(one.cookies.has("assay"), JSON.stringify(change));
+    }
+    for (const cookie of ["", "bm9uZQ", Buffer.from('{"state":1}').toString("base64url")]) {
+      const one = browser();
+      const back = await begin(one);
+      one.cookies.set("assay-oidc", cookie);
+      await expect(one.get(back), 400, NOT_BEGUN);
+    }
+    const denied = browser();
+    await begin(denied);
+    const { state } = JSON.parse(Buffer.from(denied.cookies.get("assay-oidc") as string, "base64url").toString()) as { state: string };
+    await expect(denied.get(`/login/oidc/callback?error=access_denied&state=${state}&iss=${encodeURIComponent(oidc.issuer)}`), 403, REFUSED);
+  }));
+
+test("an ID token that the provider did not sign is refused", () => {
+  let forges = false;
+  const tamper = (real: Fetch): Fetch => async (url, options) => {
+    const response = await real(url, options);
+    if (!forges || !url.endsWith("/token")) return response;
+    const body = (await response.json()) as { id_token: string };
+    const [head, payload = "", signature] = body.id_token.split(".");
+    const claims = { ...(JSON.parse(Buffer.from(payload, "base64url").toString()) as object), groups: ["platform"] };
+    return Response.json({ ...body, id_token: [head, Buffer.from(JSON.stringify(claims)).toString("base64url"), signature].join(".") });
+  };
+  return given({ tamper }, async ({ oidc, login, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    forges = true;
+    const answer = await login();
+    assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    assert.is(server.store.organizations.roleOf(server.store.organizations.find("acme")?.id as number, server.store.users.find("ann")?.id as number), "member");
+  });
+});
+
+test("the provider is asked when somebody wants to sign in; while it is down passwords go on", () =>
+  given({}, async ({ server, oidc, browser }) => {
+    assert.equal(oidc.state.requests, []);
+    await givePassword(server, "acme-admin");
+    await oidc.stop();
+    const answer = await browser().get("/login/oidc");
+    assert.equal([answer.status, saidBy(answer), answer.headers.get("Retry-After")], [503, "The login provider does not answer. You can try again, or sign in with a password if you have one.", "60"]);
+    assert.ok(server.lines.some((line) => line.includes("ECONNREFUSED")), "the operator learns why");
+    assert.is((await browser().login("acme-admin", PASSWORD)).status, 303);
+    assert.match((await browser().get("/login?next=%2Faccount")).text, /<a class="button" href="\.\/login\/oidc\?next=%2Faccount">Sign in with OpenID Connect<\/a>/);
+  }));
+
+test("a server without a provider says so", async () => {
+  const server = await startServer();
+  try {
+    for (const path of ["/login/oidc", "/login/oidc/callback?code=x&state=y"]) assert.is((await browserOf(server.url).get(path)).status, 404);
+    assert.not.match((await browserOf(server.url).get("/login")).text, /OpenID/);
+  } finally {
+    await server.stop();
+  }
+});
+
+test.run();

@@ -1,0 +1,71 @@
+/** A real OpenID provider on loopback, where whoever `person` says signs in without being asked. */
+import { generateKeyPairSync } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Provider } from "oidc-provider";
+import type { Configuration } from "oidc-provider";
+
+export const CLIENT = { id: "assay", secret: "a-secret-of-this-test-only-0123456789" };
+
+export type OidcServer = Awaited<ReturnType<typeof startProvider>>;
+
+/** @param inToken whether the claims stand in the ID token; else they are at the userinfo endpoint */
+export async function startProvider({ inToken }: { inToken: boolean }) {
+  const state = { person: { sub: "42" } as Record<string, unknown> & { sub: string }, requests: [] as string[] };
+  let handle: ReturnType<Provider["callback"]> = () => Promise.resolve();
+  let provider: Provider | null = null;
+  const server = createServer((request, response) => {
+    state.requests.push(`${request.method} ${(request.url ?? "").split("?")[0]}`);
+    if (provider && request.url?.startsWith("/interaction/")) return void provider.interactionFinished(request, response, { login: { accountId: state.person.sub } });
+    void handle(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+
+  return {
+    issuer, state,
+    /** Begins to answer for a server at that address; the provider's own port had to be known first. */
+    serve(baseUrl: string): void {
+      const configuration: Configuration = {
+        clients: [{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [`${baseUrl}/login/oidc/callback`] }],
+        jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), use: "sig", kid: "one" }] } as NonNullable<Configuration["jwks"]>,
+        cookies: { keys: ["of this test"] },
+        features: { devInteractions: { enabled: false } },
+        interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
+        pkce: { required: () => true },
+        conformIdTokenClaims: !inToken,
+        claims: { openid: ["sub"], profile: ["name", "preferred_username"], email: ["email", "email_verified"], groups: ["groups"] },
+        findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ ...state.person, sub }) }),
+        async loadExistingGrant({ oidc }) {
+          const grant = new oidc.provider.Grant({ clientId: oidc.client?.clientId as string, accountId: oidc.session?.accountId as string });
+          grant.addOIDCScope("openid profile email groups");
+          await grant.save();
+          return grant;
+        },
+        ttl: { Interaction: 60, Session: 60, Grant: 60, AccessToken: 60, IdToken: 60 },
+      };
+      provider = new Provider(issuer, configuration);
+      handle = provider.callback();
+    },
+    /** Follows the redirects of the provider from its address of logins to ours, as a browser without cookies of an earlier visit. */
+    async visit(address: string): Promise<string> {
+      const cookies = new Map<string, string>();
+      for (let url = address; ; ) {
+        if (!url.startsWith(issuer)) return url;
+        const response = await fetch(url, { redirect: "manual", headers: { Cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join("; ") } });
+        for (const line of response.headers.getSetCookie()) {
+          const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+          cookies.set(name, value);
+        }
+        const location = response.headers.get("Location");
+        if (location === null) throw new Error(`${url}: ${response.status} ${await response.text()}`);
+        url = new URL(location, url).href;
+      }
+    },
+    async stop(): Promise<void> {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
