@@ -36,7 +36,7 @@ function accountPage(kit: Kit, ctx: Koa.Context, holder: SessionHolder, status: 
   const password = html`
 <section aria-labelledby="password-title"><h2 id="password-title">Password</h2>${ofPassword}
 <form method="post" action="${root}account/password">
-  ${token}<input type="hidden" name="username" autocomplete="username" value="${user.name}">
+  ${token}<input type="text" name="username" autocomplete="username" value="${user.name}" readonly hidden>
   ${field("Present password", "present", `type="password" required autocomplete="current-password"`)}
   ${field("New password", "wanted", `type="password" required minlength="${SHORTEST_PASSWORD}" autocomplete="new-password"`, `At least ${SHORTEST_PASSWORD} characters. A few words that do not belong together are a good one.`)}
   ${field("New password again", "again", `type="password" required minlength="${SHORTEST_PASSWORD}" autocomplete="new-password"`)}

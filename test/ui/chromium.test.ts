@@ -9,6 +9,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
+import { browserOf, givePassword, PASSWORD } from "./browser.ts";
 
 const EXECUTABLE = "/usr/bin/chromium";
 const FLAGS = [
@@ -44,11 +45,16 @@ test.after(async () => {
 type Visit = { page: Page; context: BrowserContext; requests: Request[]; complaints: string[] };
 
 /** Opens the page in a fresh profile, runs `work` and then checks that the browser had nothing to complain about. */
-async function visit(options: { path?: string; dark?: boolean; cookie?: boolean }, work: (visit: Visit) => Promise<void>): Promise<void> {
+async function visit(options: { path?: string; dark?: boolean; cookie?: boolean; login?: string }, work: (visit: Visit) => Promise<void>): Promise<void> {
   const context = await browser.newContext({ colorScheme: options.dark ? "dark" : "light", viewport: { width: 1280, height: 900 } });
   try {
     context.setDefaultTimeout(PATIENCE);
     if (options.cookie) await context.addCookies([{ name: "session", value: "of-another-page", url: server.url }]);
+    if (options.login !== undefined) {
+      const outside = browserOf(server.url);
+      await outside.login(options.login, PASSWORD);
+      await context.addCookies([{ name: "assay", value: outside.cookies.get("assay") ?? "", url: server.url, httpOnly: true, sameSite: "Lax" }]);
+    }
     const page = await context.newPage();
     const requests: Request[] = [];
     const complaints: string[] = [];
@@ -132,12 +138,14 @@ inBrowser("shows every operation of openapi.json, and nothing comes from elsewhe
     const fetched = requests.map((request) => new URL(request.url())).filter((url) => url.protocol !== "data:");
     assert.equal([...new Set(fetched.map((url) => url.pathname.replace(/\.[0-9a-f]{16}\./, ".")))].sort(), [
       "/api/v2/doc/",
+      "/api/v2/doc/house.css",
       "/api/v2/doc/icon.svg",
       "/api/v2/doc/reference.css",
       "/api/v2/doc/reference.js",
       "/api/v2/doc/swagger-ui-bundle.js",
       "/api/v2/doc/swagger-ui.css",
       "/api/v2/openapi.json",
+      "/session",
     ]);
     await screenshot(page, "assay-doc");
   }));
@@ -204,6 +212,106 @@ inBrowser("where the document cannot be had, the page says so", async () => {
     assert.is(text, "The description of the API could not be loaded: the server answered 503. Reload the page to try again.");
   } finally {
     await page.close();
+  }
+});
+
+inBrowser("somebody signs in, tries an operation that changes something without a key, changes the password and signs out", async () => {
+  const { org } = server.given.org({ name: "login-org" });
+  await givePassword(server, `${org}-admin`);
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const complaints: string[] = [];
+  try {
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => complaints.push(`${message.type()}: ${message.text()}`));
+    page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+
+    await page.goto(`${server.url}/`);
+    assert.is(page.url(), `${server.url}/login`);
+    await screenshot(page, "assay-login");
+    await page.getByLabel("Login name").fill(`${org}-admin`);
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
+    await screenshot(page, "assay-login-refused");
+    assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
+    await page.keyboard.type(PASSWORD);
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/account");
+    await page.getByText("this one").waitFor();
+    await screenshot(page, "assay-account");
+    // The browser notes every 4xx by itself.
+    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 403 (Forbidden)"]);
+
+    await page.goto(`${server.url}/api/v2/doc/#/Controls/create_control`);
+    await page.getByText(`Signed in as ${org}-admin`).waitFor();
+    const operation = page.locator(".opblock.is-open");
+    await operation.getByRole("button", { name: "Try it out" }).click();
+    await operation.getByPlaceholder("org").fill(org);
+    await operation.locator("textarea").first().fill(JSON.stringify({ identifier: "from-the-page", name: "From the page" }));
+    const sent = page.waitForRequest((request) => request.method() === "POST");
+    await operation.getByRole("button", { name: "Execute" }).click();
+    const request = await sent;
+    await operation.locator(".live-responses-table tbody .response-col_status").waitFor();
+    const headers = await request.allHeaders();
+    assert.equal([(await request.response())?.status(), headers["authorization"], /^[\w-]{43}$/.test(headers["x-csrf-token"] ?? "")], [201, undefined, true]);
+    await screenshot(page, "assay-doc-signed-in");
+
+    // A pasted key counts, and then the cookie stays at home.
+    const { org: other, key } = server.given.org();
+    await authorize(page, "HTTPBearer", key);
+    const tried = await execute(page, other);
+    assert.equal([tried.status, (await tried.request.allHeaders())["cookie"], (await tried.request.allHeaders())["x-csrf-token"]], ["200", undefined, undefined]);
+
+    await page.getByText(`Signed in as ${org}-admin`).click();
+    await page.waitForURL("**/account");
+    await page.getByLabel("Present password").fill(PASSWORD);
+    await page.getByLabel("New password", { exact: true }).fill("another horse battery");
+    await page.getByLabel("New password again").fill("another horse battery");
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.getByText("The password was changed.").waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL("**/login");
+    await page.goto(`${server.url}/account`);
+    assert.is(page.url(), `${server.url}/login?next=%2Faccount`);
+    assert.equal(complaints, []);
+  } finally {
+    await context.close();
+  }
+});
+
+inBrowser("a session that ended is told in the page, and the browser asks for no password of its own", async () => {
+  const { org } = server.given.org({ name: "ended-org" });
+  await givePassword(server, `${org}-admin`);
+  await visit({ login: `${org}-admin` }, async ({ page, complaints }) => {
+    await page.getByText(`Signed in as ${org}-admin`).waitFor();
+    server.store.sessions.endOfUser(server.store.users.find(`${org}-admin`)?.id as number);
+    const { status } = await execute(page, org);
+    assert.is(status, "401");
+    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 401 (Unauthorized)"]);
+  });
+});
+
+inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
+  const { org } = server.given.org({ name: "narrow-org" });
+  await givePassword(server, `${org}-admin`);
+  const context = await browser.newContext({ viewport: { width: 360, height: 720 }, colorScheme: "dark", javaScriptEnabled: false });
+  try {
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    await page.goto(`${server.url}/login`);
+    await screenshot(page, "assay-login-dark");
+    await page.getByLabel("Login name").fill(`${org}-admin`);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await page.waitForURL("**/account");
+    await screenshot(page, "assay-account-dark");
+    // A browser without script still lays pages out; playwright looks from outside.
+    const box = await page.locator("main").boundingBox();
+    assert.ok(box !== null && box.x >= 0 && box.width <= 360, JSON.stringify(box));
+  } finally {
+    await context.close();
   }
 });
 
