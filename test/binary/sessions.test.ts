@@ -1,13 +1,14 @@
 // People at the executable: the first administrator by one-time token, passwords from the command line while it serves, the API by
 // session, a login through a real OpenID provider, and what a restart keeps.
 
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { browserOf, PASSWORD, saidBy, shown } from "../ui/browser.ts";
 import { CLIENT, startProvider } from "../ui/provider.ts";
-import { inDirectory, run, start } from "./executable.ts";
+import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const sessions = suite("executable, sessions");
 
@@ -77,6 +78,32 @@ sessions("people sign in through an OpenID provider, and are refused once they a
     } finally {
       await oidc.stop();
     }
+  }));
+
+const SCRIPT = "/usr/bin/script";
+const atTerminal = existsSync(SCRIPT) ? sessions : sessions.skip;
+if (!existsSync(SCRIPT)) console.log(`there is no ${SCRIPT}: passwords are not typed at a terminal`);
+
+atTerminal("a password that is typed at a terminal is not shown", () =>
+  inDirectory(async (data) => {
+    await run(["init", "--org", "acme", "--user", "ops", "--data", data]);
+    const typed = async (...answers: string[]): Promise<string> => {
+      const child = spawn(SCRIPT, ["-qec", `${EXECUTABLE} user passwd ops --data ${data}`, "/dev/null"], { env: { TERM: "dumb", SHELL: "/bin/sh" } });
+      let output = "";
+      child.stdout.on("data", (bytes: Buffer) => {
+        output += bytes.toString();
+        // Each answer follows its question.
+        if (/: $/.test(output) && answers.length > 0) child.stdin.write(answers.shift() ?? "");
+      });
+      await new Promise((resolve) => child.once("close", resolve));
+      return output.replaceAll("\r", "");
+    };
+    assert.is(await typed("correct horsf\u007fe battery\r", "correct horse battery\r"), "New password of ops: \nAgain: \nset the password of ops, ended 0 sessions\n");
+    assert.is(await typed("correct horse battery\r", "another horse battery\r"), "New password of ops: \nAgain: \nassay: nothing was changed: the two passwords differ\n");
+    assert.is(await typed("half of it\u0003"), "New password of ops: \nassay: nothing was changed: no password was given\n");
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert.is((await browserOf(server.url).login("ops", "correct horse battery")).status, 303);
+    await server.stop();
   }));
 
 sessions.run();

@@ -143,17 +143,21 @@ test("of requests that come at once when the cookie is due each is answered, and
   assert.is(answers.filter(({ headers }) => headers.getSetCookie().length > 0).length, 1);
 });
 
-test("a server that takes no writes still shows what it has", async () => {
-  const { browser } = await given();
-  server.clock.at += 3600;
-  server.db.pragma("query_only = ON");
+test("a server that takes no writes still shows what it has, and says why nobody can sign in", async () => {
+  const other = await startServer();
   try {
-    const answer = await browser.get("/session");
+    const { browser, name } = await given(other);
+    other.clock.at += 3600;
+    other.disk.free = 0;
+    await other.room.look();
+    const answer = await browser.get("/account");
     assert.equal([answer.status, answer.headers.getSetCookie()], [200, []]);
+    const refused = await browserOf(other.url).login(name, PASSWORD);
+    assert.is(refused.status, 507);
+    assert.match(saidBy(refused) ?? "", /^The server takes no changes at the moment: .*Nothing was stored\.$/);
   } finally {
-    server.db.pragma("query_only = OFF");
+    await other.stop();
   }
-  assert.ok(await isIn(browser));
 });
 
 test("who signed in is told to pages of this server, and to nobody who did not", async () => {
