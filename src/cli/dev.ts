@@ -2,9 +2,10 @@
  * `assay dev`: a server for one developer, set up by itself. Its key lies in the data directory, so that every start prints
  * the same; it opens nothing that this directory does not hold anyway. Never used on data that somebody else set up.
  */
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { newSecret } from "../assay.ts";
+import { readToken } from "../logins/setup.ts";
 import type { Instance } from "../serve.ts";
 import { keyDigest } from "../store/api-keys.ts";
 import { change } from "./data.ts";
@@ -55,7 +56,7 @@ function setUp(data: Data, directory: string): string {
   if (!user && (store.users.count() > 0 || store.organizations.list().length > 0)) {
     throw commandFailure(`${directory} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data`);
   }
-  const kept = readKey(file);
+  const kept = readToken(file);
   const known = kept === null ? null : store.apiKeys.find(keyDigest(kept));
   if (kept !== null && known && store.apiKeys.isAlive(known)) return kept;
 
@@ -68,18 +69,6 @@ function setUp(data: Data, directory: string): string {
     change(data, () => operatorOf(store, "dev").createKey({ userId: user.id, name: user.name }, { key, description: DESCRIPTION, expiresAt: 0 }));
   }
   return key;
-}
-
-/** The key of an earlier start; null where there is none. */
-function readKey(file: string): string | null {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8").trim();
-  } catch (error) {
-    if ((error as { code?: unknown }).code === "ENOENT") return null;
-    throw error;
-  }
-  return /^[\w-]{43}$/.test(text) ? text : null;
 }
 
 function announce(instance: Instance, key: string): Announcement {

@@ -1,7 +1,7 @@
 /** `assay user passwd`: the password of a user, set and taken away by the operator. */
 import { passwordProblem } from "../domain/login/password.ts";
 import { createPasswords } from "../logins/passwords.ts";
-import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { DATA_OPTIONS, dataDirectory, readText } from "./configuration.ts";
 import { change, withData } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
@@ -14,7 +14,7 @@ export const userPasswd: Command = {
   usage: "USER [--remove] --data DIRECTORY",
   details: [
     "USER is a login name or an e-mail address.",
-    "Asks twice at a terminal, without showing what is typed; else one line of standard input is the password. It has at least 12",
+    "Asks twice at a terminal, without showing what is typed; else the first line of standard input is the password. It has at least 12",
     "characters and at most 1024 bytes. All sessions of the user end. --remove takes the password away: no password signs in then.",
   ],
   options: { remove: { kind: "switch", description: "Take the password away" }, ...DATA_OPTIONS },
@@ -39,12 +39,9 @@ export const userPasswd: Command = {
   },
 };
 
-/** Bytes of standard input that are looked at: more than the longest password, written in whatever way. */
-const MOST_BYTES = 8192;
-
 /** @throws a command failure. */
 async function newPassword(io: Io, name: string): Promise<string> {
-  const password = io.stdinIsTty ? await askTwice(io, name) : await firstLine(io);
+  const password = io.stdinIsTty ? await askTwice(io, name) : ((await readText(io, "-")).split(/\r?\n/, 1)[0] ?? "");
   const problem = passwordProblem(password, name);
   if (problem !== null) throw commandFailure(`nothing was changed: ${problem}`);
   return password;
@@ -56,22 +53,4 @@ async function askTwice(io: Io, name: string): Promise<string> {
   if (password === null || again === null) throw commandFailure("nothing was changed: no password was given");
   if (password !== again) throw commandFailure("nothing was changed: the two passwords differ");
   return password;
-}
-
-async function firstLine(io: Io): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of io.stdin) {
-    const bytes = Buffer.from(chunk as Uint8Array);
-    chunks.push(bytes);
-    size += bytes.length;
-    if (bytes.includes(0x0a) || size > MOST_BYTES) break;
-  }
-  const bytes = Buffer.concat(chunks);
-  const end = bytes.indexOf(0x0a);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(end === -1 ? bytes : bytes.subarray(0, end)).replace(/\r$/, "");
-  } catch {
-    throw commandFailure("nothing was changed: standard input is not UTF-8 text");
-  }
 }

@@ -40,8 +40,8 @@ export function voidSetup(directory: string): void {
 
 const sha256 = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** The token in the file; null where there is no file, or one that a start left half written when it died. */
-function readToken(file: string): string | null {
+/** The secret of 256 bits that an earlier start left in a file; null where there is no file, or a half written one. */
+export function readToken(file: string): string | null {
   let text: string;
   try {
     text = readFileSync(file, "utf8").trim();
