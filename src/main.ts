@@ -32,9 +32,10 @@ const io: Io = {
   stderrIsTty: process.stderr.isTTY === true,
   askHidden: (question) =>
     new Promise((resolve) => {
-      process.stderr.write(question);
-      // Editing a line is the library's business; that it shows nothing is ours.
+      // Editing a line is the library's business; that it shows nothing is ours. It is asked first: until then the terminal itself shows
+      // what is typed.
       const lines = createInterface({ input: process.stdin, output: new Writable({ write: (_chunk, _encoding, done) => done() }), terminal: true, historySize: 0 });
+      process.stderr.write(question);
       let answer: string | null = null;
       lines.once("line", (line) => {
         answer = line;

@@ -154,7 +154,13 @@ export function createLogins(parts: LoginParts) {
       changes.setPassword(user, hash);
       return start(changes, user, "setup", visitor);
     });
-    if (started !== "taken") setup.claimed();
+    if (started === "taken") return started;
+    try {
+      setup.claimed();
+    } catch (error) {
+      // It is worth nothing any more, and the next start removes it.
+      parts.warn({ err: error, file: setup.file }, "the setup token was claimed, but its file could not be removed");
+    }
     return started;
   }
 

@@ -94,7 +94,7 @@ export const changePassword = formOf(async (kit, ctx, holder, given) => {
   if (problem !== null) return accountPage(kit, ctx, holder, 400, null, message(`Nothing was changed: ${problem}.`));
   try {
     const started = await kit.logins.changePassword(holder, given("present"), wanted, visitorOf(ctx));
-    if (started) return letIn(kit, ctx, started, "/account?done=password");
+    if (started) return await letIn(kit, ctx, started, "/account?done=password");
     accountPage(kit, ctx, holder, 403, null, message("Nothing was changed: the present password is wrong."));
   } catch (error) {
     if (!(error instanceof AppError)) throw error;

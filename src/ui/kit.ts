@@ -48,10 +48,12 @@ export const isOwnForm = ({ cookies }: Kit, ctx: Koa.Context, holder: SessionHol
 export const visitorOf = (ctx: Koa.Context): Visitor =>
   ({ address: clientAddress(ctx.req), userAgent: ctx.get("User-Agent"), requestId: ctx.state["requestId"] as string });
 
-/** Lets the browser have its session, and sends it on. */
-export function letIn({ cookies }: Kit, ctx: Koa.Context, { cookie }: Started, path: string): void {
-  cookies.set(ctx, "session", cookie);
-  cookies.set(ctx, "form", null);
+/** Lets the browser have its session, which takes the place of one that it had before, and sends it on. */
+export async function letIn(kit: Kit, ctx: Koa.Context, { cookie }: Started, path: string): Promise<void> {
+  const before = kit.holderOf(ctx);
+  if (before) await kit.logins.end(before, before.public_id, "login", visitorOf(ctx).requestId);
+  kit.cookies.set(ctx, "session", cookie);
+  kit.cookies.set(ctx, "form", null);
   sendOn(ctx, path);
 }
 

@@ -44,7 +44,7 @@ export const login: Handler = async (kit, ctx) => {
   if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf"))) return loginPage(kit, ctx, 403, next, STRANGE_FORM, name);
   try {
     const started = await kit.logins.signIn(name, given("password"), visitorOf(ctx));
-    if (started) return letIn(kit, ctx, started, next ?? HOME);
+    if (started) return await letIn(kit, ctx, started, next ?? HOME);
     // The same for a name that nobody has.
     return loginPage(kit, ctx, 403, next, "The login name or the password is wrong.", name);
   } catch (error) {
@@ -93,7 +93,7 @@ export const finishOidc: Handler = async (kit, ctx) => {
     returned.search = ctx.search;
     const person = await provider.finish(returned, begun);
     const started = await kit.logins.admit(person, visitorOf(ctx));
-    if (started) return letIn(kit, ctx, started, nextPath(begun.next) ?? HOME);
+    if (started) return await letIn(kit, ctx, started, nextPath(begun.next) ?? HOME);
     kit.warn({ issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: ctx.state["requestId"] }, "login refused: no group gives a role, or the user is disabled");
     refused(kit, ctx, 403, "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.");
   } catch (error) {

@@ -43,7 +43,7 @@ export const setUp: Handler = async (kit, ctx) => {
     const started = await kit.logins.claim(fields, visitorOf(ctx));
     if (started === "taken") return taken(kit, ctx);
     if (started === "wrong token") return setupPage(kit, ctx, 403, "Nothing was set up: this is not the token.", fields);
-    letIn(kit, ctx, started, "/account");
+    await letIn(kit, ctx, started, "/account");
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);

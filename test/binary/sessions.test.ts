@@ -88,7 +88,7 @@ atTerminal("a password that is typed at a terminal is not shown", () =>
   inDirectory(async (data) => {
     await run(["init", "--org", "acme", "--user", "ops", "--data", data]);
     const typed = async (...answers: string[]): Promise<string> => {
-      const child = spawn(SCRIPT, ["-qec", `${EXECUTABLE} user passwd ops --data ${data}`, "/dev/null"], { env: { TERM: "dumb", SHELL: "/bin/sh" } });
+      const child = spawn(SCRIPT, ["-qec", `${EXECUTABLE} user passwd ops --data ${data}`, "/dev/null"], { env: { TERM: "xterm", SHELL: "/bin/sh" } });
       let output = "";
       child.stdout.on("data", (bytes: Buffer) => {
         output += bytes.toString();

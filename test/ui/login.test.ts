@@ -53,6 +53,19 @@ test("whoever signs in gets a session and sees their account; signing out ends i
   assert.is(audit("session.ended", name).length, 1);
 });
 
+test("another login in the same browser takes the place of the first", async () => {
+  const { name } = await given();
+  const browser = browserOf(server.url);
+  const csrf = await browser.tokenOf("/login");
+  const form = browser.cookies.get("assay-form") as string;
+  await browser.post("/login", { csrf, name, password: PASSWORD });
+  const first = browser.cookies.get("assay") as string;
+  browser.cookies.set("assay-form", form);
+  assert.is((await browser.post("/login", { csrf, name, password: PASSWORD })).status, 303);
+  assert.is.not(browser.cookies.get("assay"), first);
+  assert.is(server.store.sessions.list(server.store.users.find(name)?.id as number).length, 1);
+});
+
 test("pages forbid script, frames and caches", async () => {
   const { name } = await given();
   const browser = browserOf(server.url);

@@ -45,7 +45,11 @@ export async function startProvider({ inToken }: { inToken: boolean }) {
         },
         ttl: { Interaction: 60, Session: 60, Grant: 60, AccessToken: 60, IdToken: 60 },
       };
+      // Its warning of a store in memory is meant for others.
+      const { warn } = console;
+      console.warn = () => undefined;
       provider = new Provider(issuer, configuration);
+      console.warn = warn;
       handle = provider.callback();
     },
     /** Follows the redirects of the provider from its address of logins to ours, as a browser without cookies of an earlier visit. */
