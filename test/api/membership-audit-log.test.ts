@@ -123,7 +123,7 @@ test("a query that says something else is refused with all its mistakes", async 
     ["?page=", { page: "Input should be a valid integer [input: ]" }],
     ["?event_type=moved", { event_type: "Input should be 'added', 'changed' or 'removed' [input: moved]" }],
     ["?role=admin&role=owner", { "role.1": roles }],
-    ["?source=mail", { "source.0": "Input should be 'app', 'scim', 'invitation' or 'script' [input: mail]" }],
+    ["?source=mail", { "source.0": "Input should be 'app', 'scim', 'invitation', 'script' or 'oidc' [input: mail]" }],
     ["?from_timestamp=yesterday&to_timestamp=", { from_timestamp: "Input should be a valid number [input: yesterday]", to_timestamp: "Input should be a valid number [input: ]" }],
     ["?sort_by=name", { sort_by: "Input should be 'when', 'user', 'role', 'changed_by' or 'source' [input: name]" }],
     ["?sort_dir=up", { sort_dir: "Input should be 'asc' or 'desc' [input: up]" }],

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
+import { writeUses } from "../../src/chores.ts";
 import { ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
 import type { Role } from "../../src/domain/access.ts";
 import { cookieDigest } from "../../src/store/sessions.ts";
@@ -159,6 +160,18 @@ test("operations answer each role by session as they answer it by key", async ()
     }
     assert.equal(await told(by(stranger, operation.method, path)), [403, DENIED], `${operation.id} as a stranger`);
   }
+});
+
+test("the last use of a session is written with those of keys", async () => {
+  const { org } = server.given.org();
+  const admin = given(org, "admin");
+  const used = () => server.db.prepare<[string], number>("SELECT last_used_at FROM sessions WHERE public_id = ?").pluck().get(admin.id) as number;
+  const before = used();
+  server.clock.at += 100;
+  await by(admin, "GET", `/flows/${org}`);
+  assert.is(used(), before, "a read writes nothing");
+  await writeUses(server);
+  assert.ok(used() >= before + 100);
 });
 
 test("open operations and signed ones do not look at sessions", async () => {
