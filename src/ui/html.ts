@@ -31,7 +31,12 @@ function shown(value: Value): string {
 export type PageFiles = ReadonlyMap<string, string>;
 
 /** From the page of this request to the root of the server, relative: a proxy may put it below a path of its own. */
-export const rootOf = (ctx: Koa.Context): string => "../".repeat(ctx.path.split("/").length - 2) || "./";
+export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "originalUrl">): string {
+  const [asked = ""] = originalUrl.split("?");
+  // A base path without a slash behind it: for a browser its last word is no directory.
+  if (path === "/" && !asked.endsWith("/")) return `./${asked.slice(asked.lastIndexOf("/") + 1)}/`;
+  return "../".repeat(path.split("/").length - 2) || "./";
+}
 
 /** Forms of these pages send their origin only where the browser may tell it to this server (Fetch, "append a request Origin header"). */
 const HEADERS: Readonly<Record<string, string>> = {

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createPasswords } from "../../src/logins/passwords.ts";
+import { rootOf } from "../../src/ui/html.ts";
 import { CHEAP, fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
@@ -187,6 +188,13 @@ test("after the login people go where they wanted, but never to another host", a
   }
   const page = await browserOf(server.url).get(`/login?next=${encodeURIComponent("//evil.example")}`);
   assert.match(page.text, /name="next" value=""/);
+});
+
+test("pages find their root wherever a proxy put the server", () => {
+  for (const [originalUrl, path, at] of [
+    ["/", "/", "/"], ["/login?x=/y", "/login", "/"], ["/login/oidc/callback", "/login/oidc/callback", "/"],
+    ["/assay", "/", "/assay/"], ["/a/assay?x", "/", "/a/assay/"], ["/a/assay/", "/", "/a/assay/"], ["/assay/login/oidc", "/login/oidc", "/assay/"],
+  ] as const) assert.is(new URL(rootOf({ originalUrl, path }), `https://assay.example${originalUrl}`).pathname, at, originalUrl);
 });
 
 test("what a page is told is shown as text", async () => {
