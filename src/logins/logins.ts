@@ -7,6 +7,7 @@ import { keepsAdmin } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import { freeName, rolesOf } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
+import { networkOf } from "../domain/networks.ts";
 import { tooMany, unauthenticated } from "../errors.ts";
 import type { Store } from "../store/index.ts";
 import type { LoginMethod, SessionHolder } from "../store/sessions.ts";
@@ -72,7 +73,7 @@ export function createLogins(parts: LoginParts) {
    * @throws AppError 429.
    */
   async function tried(address: string, account: string, check: () => Promise<boolean>): Promise<boolean> {
-    const [ofAddress, ofAccount] = [`address ${address}`, `account ${account.slice(0, NAME_CHARACTERS)}`];
+    const [ofAddress, ofAccount] = [`address ${networkOf(address)}`, `account ${account.slice(0, NAME_CHARACTERS)}`];
     const wait = tries.peek(ofAddress) || tries.take(ofAccount);
     if (wait > 0) throw tooMany("There were too many failed logins", wait);
     const isRight = await check();

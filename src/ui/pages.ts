@@ -4,6 +4,7 @@
  */
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
+import { nameRequest } from "../http/arrive.ts";
 import type { Caller } from "../http/mount.ts";
 import { STATUS } from "../http/reply.ts";
 import type { SessionHolder } from "../store/sessions.ts";
@@ -91,6 +92,7 @@ export function pages(
   const serve: Koa.Middleware = async (ctx, next) => {
     const page = PAGES.get(ctx.path);
     if (!page && !ctx.path.startsWith(FILES_ROOT)) return next();
+    nameRequest(ctx, page ? "login_pages" : "login_files");
     load();
     const file = files.get(ctx.path.slice(FILES_ROOT.length));
     if (!page && !file) throw routeNotFound();
