@@ -38,16 +38,12 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
   return "../".repeat(path.split("/").length - 2) || "./";
 }
 
-/** Forms of these pages send their origin only where the browser may tell it to this server (Fetch, "append a request Origin header"). */
+/** In place of, and beside, what every answer has (http/security.ts). Forms of these pages send their origin only where the browser may tell it to this server (Fetch, "append a request Origin header"). */
 const HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-  "X-Content-Type-Options": "nosniff",
-  "X-Frame-Options": "DENY",
   "Referrer-Policy": "same-origin",
   "Cross-Origin-Opener-Policy": "same-origin",
-  "Cross-Origin-Resource-Policy": "same-origin",
-  "Cache-Control": "no-store",
 };
 
 /** Answers with a page. `links` stand at the right of its head. */

@@ -74,7 +74,7 @@ export const beginOidc: Handler = async (kit, ctx) => {
     const { url, checks } = await provider.begin(redirectUri(kit));
     kit.cookies.set(ctx, "oidc", Buffer.from(JSON.stringify({ ...checks, next })).toString("base64url"));
     ctx.status = 303;
-    ctx.set({ Location: url, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer" });
+    ctx.set("Location", url);
     ctx.body = "";
   } catch (error) {
     unanswered(kit, ctx, error);

@@ -21,7 +21,6 @@ import { setUp, showSetup } from "./setup.ts";
 /** Who signed in, for the script of the reference page: it has no cookie that it could read. */
 const session: Handler = ({ holderOf }, ctx) => {
   const holder = holderOf(ctx);
-  ctx.set({ "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin" });
   ctx.status = 200;
   ctx.type = "application/json; charset=utf-8";
   ctx.body = JSON.stringify({ user: holder?.name ?? null, csrf_token: holder?.csrf_token ?? null });
@@ -99,10 +98,7 @@ export function pages(
     const method = ctx.method === "HEAD" ? "GET" : ctx.method;
     const known = Object.keys(page ?? { GET: file });
     if (!known.includes(method)) throw methodNotAllowed(known.includes("GET") ? [...known, "HEAD"].sort() : known);
-    if (file) {
-      ctx.set("X-Content-Type-Options", "nosniff");
-      return sendFile(ctx, file);
-    }
+    if (file) return sendFile(ctx, file);
     try {
       await page?.[method as "GET" | "POST"]?.(kit, ctx);
     } catch (error) {
