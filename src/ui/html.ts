@@ -38,7 +38,10 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
   return "../".repeat(path.split("/").length - 2) || "./";
 }
 
-/** In place of, and beside, what every answer has (http/security.ts). Forms of these pages send their origin only where the browser may tell it to this server (Fetch, "append a request Origin header"). */
+/**
+ * In place of, and beside, what every answer has (http/security.ts). Forms send their origin only where the policy lets the browser
+ * tell it to this server (Fetch, "append a request Origin header").
+ */
 const HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
