@@ -16,6 +16,8 @@ import { man } from "./man.ts";
 import { memberAdd, memberList, memberRemove, memberSetRole } from "./member.ts";
 import { openapi } from "./openapi.ts";
 import { userPasswd } from "./passwd.ts";
+import { retentionDeleted, retentionPlan, retentionRun } from "./retention-run.ts";
+import { retentionHold, retentionList, retentionRelease, retentionSet, retentionUnset } from "./retention.ts";
 import { serve } from "./serve.ts";
 import { sessionList, sessionRevoke } from "./session.ts";
 import { systemd } from "./systemd.ts";
@@ -24,8 +26,9 @@ import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
 
 export const COMMANDS: readonly Command[] = [
-  serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke, memberAdd, memberSetRole, memberRemove, memberList,
-  keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate, webhookDisable,
-  deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, explain, configExplain, configShow, openapi,
-  health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
+  serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
+  memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
+  webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
+  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, explain, configExplain, configShow,
+  openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
 ];

@@ -24,6 +24,16 @@ export type Data = { readonly db: Db; readonly store: Store };
  *   DataDirectoryInUseError when the schema must be brought up to date while a server runs.
  */
 export function withData<T>(directory: string, work: (data: Data) => T, create = false): T {
+  const data = openData(directory, create);
+  try {
+    return work(data);
+  } finally {
+    data.db.close();
+  }
+}
+
+/** As `withData`, for work that takes its time. Whoever opened the data closes its `db`. */
+export function openData(directory: string, create = false): Data {
   const file = join(directory, "assay.db");
   if (create) prepareDirectory(directory);
   else requireData(directory, file);
@@ -37,9 +47,10 @@ export function withData<T>(directory: string, work: (data: Data) => T, create =
     lock?.release();
   }
   try {
-    return work({ db, store: openStore(db, systemSources) });
-  } finally {
+    return { db, store: openStore(db, systemSources) };
+  } catch (error) {
     db.close();
+    throw error;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the operator changes from the command line. Every change is made here and nowhere else in cli/, because here each
- * one gets its audit entry, in the transaction of the change.
+ * What the operator changes from the command line. Every change is made here and nowhere else in cli/ (but for retention, whose
+ * store makes it), because here each one gets its audit entry, in the transaction of the change.
  */
 import { newPublicId } from "../assay.ts";
 import type { Role } from "../domain/access.ts";

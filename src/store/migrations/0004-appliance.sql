@@ -73,6 +73,80 @@ CREATE INDEX membership_events_by_source ON membership_events (organization_id, 
 
 -- Retention: rules, legal holds, and what was deleted under them.
 
+-- How long trails are kept, and the files attached to their records. The rule of a flow stands in place of the one of its
+-- organization, as a whole. NULL: kept for ever. Days count from the last thing that happened to a trail.
+CREATE TABLE retention_rules (
+  id                  INTEGER PRIMARY KEY,
+  organization_id     INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id             INTEGER REFERENCES flows (id), -- NULL: all flows of the organization without a rule of their own
+  trails_after_days   INTEGER CHECK (trails_after_days > 0),
+  evidence_after_days INTEGER CHECK (evidence_after_days > 0),
+  created_at          REAL NOT NULL,
+  last_modified_at    REAL NOT NULL,
+  CHECK (evidence_after_days IS NULL OR trails_after_days IS NULL OR evidence_after_days < trails_after_days)
+) STRICT;
+CREATE UNIQUE INDEX retention_rules_identity ON retention_rules (organization_id, coalesce(flow_id, 0));
+
+-- What nobody may delete, whatever the rules say: an organization, a flow of it, or one trail. A released hold stays here.
+-- The trail is named by its public id, because the row may be deleted once the hold is released.
+CREATE TABLE legal_holds (
+  id              INTEGER PRIMARY KEY,
+  public_id       TEXT NOT NULL UNIQUE,
+  organization_id INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id         INTEGER REFERENCES flows (id), -- NULL: the whole organization
+  trail_public_id TEXT,                          -- NULL: the whole flow
+  trail_name      TEXT,                          -- as it was called
+  reason          TEXT NOT NULL,
+  placed_by       TEXT NOT NULL,
+  placed_at       REAL NOT NULL,
+  released_by     TEXT,
+  released_at     REAL,
+  CHECK (trail_public_id IS NULL OR flow_id IS NOT NULL),
+  CHECK ((trail_public_id IS NULL) = (trail_name IS NULL)),
+  CHECK ((released_by IS NULL) = (released_at IS NULL))
+) STRICT;
+CREATE INDEX legal_holds_by_organization ON legal_holds (organization_id, id);
+
+-- Runs of assay retention run, each of one plan. finished_at is NULL while something of the plan is left.
+CREATE TABLE retention_runs (
+  id          INTEGER PRIMARY KEY,
+  public_id   TEXT NOT NULL UNIQUE,
+  plan        TEXT NOT NULL UNIQUE, -- what assay retention plan printed
+  started_by  TEXT NOT NULL,
+  started_at  REAL NOT NULL,
+  finished_at REAL
+) STRICT;
+
+-- What was deleted, append-only: a trail with everything on it, or the file attached to a record that stays. digest is, of a trail,
+-- the SHA-256 over its records (store/retention.ts, recordsDigest), and of a file its own. Times in epoch seconds.
+CREATE TABLE tombstones (
+  id                INTEGER PRIMARY KEY,
+  run_id            INTEGER NOT NULL REFERENCES retention_runs (id),
+  kind              TEXT NOT NULL CHECK (kind IN ('trail', 'evidence')),
+  public_id         TEXT NOT NULL, -- of the trail, or of the attestation
+  name              TEXT NOT NULL, -- of the trail, or of the attestation
+  organization_id   INTEGER NOT NULL REFERENCES organizations (id),
+  flow_id           INTEGER NOT NULL REFERENCES flows (id),
+  trail_public_id   TEXT NOT NULL,
+  digest            TEXT NOT NULL CHECK (length(digest) = 64),
+  size              INTEGER,                   -- of a file, in bytes
+  filename          TEXT,                      -- of a file
+  artifact_count    INTEGER NOT NULL DEFAULT 0, -- of a trail: what it had
+  attestation_count INTEGER NOT NULL DEFAULT 0,
+  event_count       INTEGER NOT NULL DEFAULT 0,
+  file_count        INTEGER NOT NULL DEFAULT 0,
+  fingerprints_json TEXT NOT NULL DEFAULT '[]', -- of a trail: those of its artifacts
+  rule              TEXT NOT NULL,             -- in words
+  created_at        REAL NOT NULL,             -- of what was deleted
+  last_event_at     REAL NOT NULL,             -- of the trail
+  deleted_at        REAL NOT NULL,
+  UNIQUE (kind, public_id)
+) STRICT;
+CREATE INDEX tombstones_by_flow ON tombstones (flow_id, id);
+CREATE INDEX tombstones_by_organization ON tombstones (organization_id, id);
+CREATE INDEX tombstones_by_run ON tombstones (run_id, trail_public_id);
+CREATE INDEX tombstones_by_trail ON tombstones (trail_public_id);
+
 -- Where evidence is kept.
 
 -- Evidence, counted: contents that attestations name, each once, and their bytes. Kept by triggers, so that it is true whoever writes; a
