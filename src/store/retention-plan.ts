@@ -108,7 +108,7 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
        WHERE old.last_event < @trails OR (old.last_event < @latest AND ${withEvidence("old.id")})`,
     );
     const strip = db.prepare(
-      `UPDATE temp.due SET action = 'evidence', kept = NULL WHERE kept = 'shared' AND ${withEvidence("trail_id")}
+      `UPDATE temp.due SET action = 'evidence', kept = NULL WHERE kept = 'shared' AND ${withEvidence("due.trail_id")}
          AND EXISTS (SELECT 1 FROM retention_rules r WHERE r.id = due.rule_id AND r.evidence_after_days IS NOT NULL)`,
     );
     const all = rules.rules();
