@@ -81,16 +81,16 @@ export const systemTimer: Timer = (seconds, ring) => {
  */
 export function createWriting(parts: {
   db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
-  batchEnded?: Metrics["batchEnded"];
+  batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external";
 }) {
-  const { db, store, pool, sender, urls, guard, batchEnded, ...rest } = parts;
+  const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", ...rest } = parts;
   const writer: Writer = new Writer(db, (writes, milliseconds, committed) => {
     batchEnded?.(writes, milliseconds, committed);
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
   }, undefined, guard);
-  const recorder = createRecorder({ store, writer, now: parts.now, pool, jobsAdded: () => runner.wake() });
-  if (pool) leaveCheckpoints(db);
+  const recorder = createRecorder({ store, writer, now: parts.now, pool, checkpoints, jobsAdded: () => runner.wake() });
+  if (pool) leaveCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), ...createNotifier({ store, links: urls }), deliver });
   const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });

@@ -6,6 +6,7 @@ import { systemSources } from "./assay.ts";
 import { AppError } from "./errors.ts";
 import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
 import type { Runner } from "./jobs/runner.ts";
+import { createGiveBack } from "./jobs/space.ts";
 import type { Logger } from "./log.ts";
 import type { Room } from "./room.ts";
 import type { Db } from "./store/database.ts";
@@ -25,7 +26,7 @@ const WARN_EVERY_MS = 3_600_000;
  * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its upload
  * to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its files.
  */
-const SWEEP_AGE = 86_400;
+export const SWEEP_AGE = 86_400;
 
 /** What was delivered can be looked up this long, in seconds. */
 const KEEP_DELIVERED = 30 * 86_400;
@@ -45,10 +46,18 @@ const LOOK_AROUND_MS = 1000;
 /** How often the free space is measured: a few microseconds, and what a full second of uploads takes is still within the reserve. */
 const ROOM_EVERY_MS = 1_000;
 
-type ChoreParts = { room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string };
+/** How often the length of the write-ahead log is looked at: what a disk takes in the meantime is a few hundred megabytes at the very most. */
+const LOG_EVERY_MS = 5_000;
+
+/** How often free pages of the database are given back, some tens of megabytes each time. */
+const GIVE_BACK_EVERY_MS = 10_000;
+
+type ChoreParts = {
+  room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string; watchLog(): Promise<void>;
+};
 
 /** Starts all chores; the function that is returned stops them. */
-export function startChores({ room, db, store, vault, writer, runner, logger, baseUrl }: ChoreParts): () => void {
+export function startChores({ room, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
   const sweep = async (): Promise<void> => {
     const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
     if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
@@ -72,7 +81,14 @@ export function startChores({ room, db, store, vault, writer, runner, logger, ba
     const warned = await warnOfEndingKeys({ store, writer, now: systemSources.now, url: baseUrl });
     if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
   };
+  const giveBackPages = createGiveBack({ db, writer });
+  const giveBack = async (): Promise<void> => {
+    const bytes = await giveBackPages();
+    if (bytes > 0) logger.info({ bytes }, "gave free pages of the database back");
+  };
   const chores = [
+    repeat(watchLog, LOG_EVERY_MS, logger, "emptying the write-ahead log"),
+    repeat(giveBack, GIVE_BACK_EVERY_MS, logger, "giving back free pages"),
     repeat(room.look, ROOM_EVERY_MS, logger, "looking at the free space"),
     repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
     repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),

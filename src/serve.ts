@@ -19,6 +19,7 @@ import { createMetrics } from "./metrics.ts";
 import type { Config } from "./options.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
 import { targetProblem } from "./domain/outgoing/targets.ts";
+import { createLogWatch } from "./jobs/checkpoints.ts";
 import type { Logger } from "./log.ts";
 import { createRoom, freeBytes, writeOnTrial } from "./room.ts";
 import type { MailSettings } from "./outgoing/mail.ts";
@@ -37,6 +38,7 @@ import { openStore } from "./store/index.ts";
 import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
 import { isStorageFailure } from "./store/writer.ts";
+import { walBytes, walReaders } from "./store/wal.ts";
 import { openVault } from "./vault/vault.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 import { createPackageMaker } from "./workers/packages.ts";
@@ -104,7 +106,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     closers.push(() => {
       // All of it in the one file, as somebody who copies a stopped server's database expects.
       try {
-        db.pragma("wal_checkpoint(TRUNCATE)");
+        if (config.checkpoints === "own") db.pragma("wal_checkpoint(TRUNCATE)");
       } catch (error) {
         // Nothing is lost: the next start finds the log where it is.
         if (!isStorageFailure(error)) throw error;
@@ -114,7 +116,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       }
     });
     const store = openStore(db, systemSources);
-    const pool = createRecordingPool(directory);
+    const pool = createRecordingPool(directory, config.checkpoints);
     closers.push(() => pool.close());
     const ca = options.authorities && [...getCACertificates("default"), ...options.authorities];
     const sender = createSender({
@@ -144,7 +146,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       pools: () => ({ recording: pool.load(), ...customTypes.load() }),
     });
     const { writer, recorder, runner, jobKinds } = createWriting({
-      db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room,
+      db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints,
       ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
     });
     // The lock says that whoever worked on a job is gone.
@@ -220,7 +222,10 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     }
     runner.wake();
 
-    closers.push(startChores({ room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl }));
+    closers.push(startChores({
+      room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
+      watchLog: createLogWatch({ file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) }, checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null, logger }),
+    }));
     return { url, baseUrl, metricsUrl, setup, stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));

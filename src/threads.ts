@@ -19,13 +19,13 @@ export const startPackageWorker = (options: WorkerOptions): Worker =>
   startWorker("package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
 /** The thread that records large reports on a connection of its own; its database must be open already. */
-export const createRecordingPool = (directory: string): RecordingPool =>
+export const createRecordingPool = (directory: string, checkpoints: "own" | "external" = "own"): RecordingPool =>
   createPool({
     name: "recording",
     size: 1,
     queueLimit: 2,
     // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
-    start: () => startWorker("recording-worker", { workerData: { directory } satisfies RecordingWorkerData, resourceLimits: { maxYoungGenerationSizeMb: 4 } }),
+    start: () => startWorker("recording-worker", { workerData: { directory, checkpoints } satisfies RecordingWorkerData, resourceLimits: { maxYoungGenerationSizeMb: 4 } }),
   });
 
 /**

@@ -22,6 +22,7 @@ import { serve } from "./serve.ts";
 import { sessionList, sessionRevoke } from "./session.ts";
 import { systemd } from "./systemd.ts";
 import { userCreate, userDisable, userEnable, userList, userSet, userShow } from "./user.ts";
+import { vacuum } from "./vacuum.ts";
 import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
 
@@ -29,6 +30,6 @@ export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
   memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
-  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, explain, configExplain, configShow,
-  openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
+  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, configExplain,
+  configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
 ];

@@ -24,7 +24,7 @@ export type Data = { readonly db: Db; readonly store: Store };
  *   DataDirectoryInUseError when the schema must be brought up to date while a server runs.
  */
 export function withData<T>(directory: string, work: (data: Data) => T, create = false): T {
-  const data = openData(directory, create);
+  const data = openData(directory, { create });
   try {
     return work(data);
   } finally {
@@ -32,14 +32,14 @@ export function withData<T>(directory: string, work: (data: Data) => T, create =
   }
 }
 
-/** As `withData`, for work that takes its time. Whoever opened the data closes its `db`. */
-export function openData(directory: string, create = false): Data {
+/** As `withData`, for work that takes its time. Whoever opened the data closes its `db`. `locked`: the caller has locked the directory. */
+export function openData(directory: string, { create = false, locked = false } = {}): Data {
   const file = join(directory, "assay.db");
   if (create) prepareDirectory(directory);
-  else requireData(directory, file);
+  else requireData(directory);
   loadLibrary(directory);
   const stored = storedVersion(file);
-  const lock = stored === null || stored < schemaVersion() ? lockDirectory(directory) : null;
+  const lock = !locked && (stored === null || stored < schemaVersion()) ? lockDirectory(directory) : null;
   let db: Db;
   try {
     db = openDatabase(directory, systemSources.now());
@@ -85,7 +85,9 @@ export function loadLibrary(directory: string | null): void {
   }
 }
 
-function requireData(directory: string, file: string): void {
+/** @throws a command failure when the directory is missing or holds no data. */
+export function requireData(directory: string): void {
+  const file = join(directory, "assay.db");
   const makers = "assay serve, assay dev and assay init create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw commandFailure(`there is no data directory ${directory}; ${makers}`);

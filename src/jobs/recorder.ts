@@ -47,13 +47,15 @@ const LEAST_BYTES = 100;
 export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult | null>;
 export type Recorder = ReturnType<typeof createRecorder>;
 
-type RecorderParts = { store: Store; writer: Writer; now(): number; pool: RecordingPool | null; mostWaiting?: number; jobsAdded?(): void };
+type RecorderParts = {
+  store: Store; writer: Writer; now(): number; pool: RecordingPool | null; checkpoints?: "own" | "external"; mostWaiting?: number; jobsAdded?(): void;
+};
 
 /**
  * @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main thread.
- *   `jobsAdded` is called after the thread committed something that may have added jobs.
+ *   `checkpoints`: whether this server empties the write-ahead log. `jobsAdded` is called after the thread committed something that may have added jobs.
  */
-export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WAITING, jobsAdded = () => undefined }: RecorderParts) {
+export function createRecorder({ store, writer, now, pool, checkpoints = "own", mostWaiting = MOST_WAITING, jobsAdded = () => undefined }: RecorderParts) {
   let sequence = 0;
   let artifactsWaiting = 0;
   let last: Promise<unknown> = Promise.resolve();
@@ -79,7 +81,7 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
         return (await thread.run({ type: "apply", sequence: number, now: now(), newestJob: store.jobs.newest(), actor, entry }, { deadline: DEADLINE })) as RecordingResult;
       } catch (error) {
         // The thread is being stopped, perhaps in the middle of a transaction: the next order begins when it is gone.
-        if (error instanceof DeadlineError) await thread.run({ type: "checkpoint" }, { deadline: DEADLINE }).catch(() => undefined);
+        if (error instanceof DeadlineError) await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE }).catch(() => undefined);
         throw error;
       }
     };
@@ -105,12 +107,20 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
 
   /**
    * Most of the log is copied beside other writes. The rest, which came meanwhile, is copied while the right to write is lent,
-   * so that all of it is and the next write begins the log anew: otherwise it would grow for as long as there are writes.
+   * so that all of it is and the next write begins the log anew: otherwise it would grow for as long as there are writes. Who reads it
+   * without a pause is waited for then, for so many milliseconds (checkpoints.ts).
    */
-  async function checkpoint(thread: RecordingPool): Promise<void> {
-    await thread.run({ type: "checkpoint" }, { deadline: DEADLINE });
+  async function checkpoint(thread: RecordingPool, patience: number): Promise<void> {
+    await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE });
     // Also while no changes are taken: it gives room back.
-    await writer.lend(() => thread.run({ type: "checkpoint" }, { deadline: DEADLINE }), true);
+    await writer.lend(() => thread.run({ type: "checkpoint", patience }, { deadline: DEADLINE }), true);
+  }
+
+  /** Copies the log, and empties it if readers let it within so many milliseconds; nothing where another program does that. Never rejects. */
+  async function emptyLog(patience: number): Promise<void> {
+    if (!pool || checkpoints === "external") return;
+    [writes, copying] = [0, true];
+    await inTurn(0, () => checkpoint(pool, patience)).catch(() => undefined).finally(() => (copying = false));
   }
 
   return {
@@ -121,10 +131,11 @@ export function createRecorder({ store, writer, now, pool, mostWaiting = MOST_WA
     committed(count: number): void {
       writes += count;
       // One that waits for its turn copies what is written until then too.
-      if (!pool || copying || writes < CHECKPOINT_WRITES) return;
-      [writes, copying] = [0, true];
-      inTurn(0, () => checkpoint(pool)).catch(() => undefined).finally(() => (copying = false));
+      if (!pool || checkpoints === "external" || copying || writes < CHECKPOINT_WRITES) return;
+      void emptyLog(0);
     },
+
+    emptyLog,
 
     /** Whether so many artifacts to evaluate or write are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,

@@ -94,12 +94,16 @@ export function openBeside(directory: string): Db {
   return db;
 }
 
-/** Checkpoints are somebody else's business (jobs/recorder.ts); this connection only helps out when the log has 64 MiB. */
-export const leaveCheckpoints = (db: Db): void => void db.pragma("wal_autocheckpoint = 16384");
+/**
+ * Checkpoints are somebody else's business: that of the recording thread (jobs/checkpoints.ts), and this connection only helps out when
+ * the log has 64 MiB; or of a program beside this server ("external"), and this connection never does any.
+ */
+export const leaveCheckpoints = (db: Db, to: "own" | "external" = "own"): void => void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
 
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
   const db = withStablePlans(new Database(image ?? ":memory:", options(null)));
+  db.pragma(GIVING_BACK);
   db.pragma("foreign_keys = ON");
   if (!image) createSchema(db);
   return db;
@@ -128,9 +132,16 @@ function withStablePlans(db: Db): Db {
 /** A parameter, or a quoted text, in which there are none. */
 const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
 
+/**
+ * Pages that deleted rows leave can be given back to the file system in small steps (store/space.ts). It counts for a file without tables,
+ * and before the first other pragma writes to it; an older file stays as it is until `assay vacuum`.
+ */
+const GIVING_BACK = "auto_vacuum = INCREMENTAL";
+
 /** A connection with the pragmas that every connection of ours has. */
 function connect(file: string, directory: string): Db {
   const db = withStablePlans(new Database(file, options(directory)));
+  db.pragma(GIVING_BACK);
   db.pragma("journal_mode = WAL");
   // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.
   db.pragma("synchronous = FULL");

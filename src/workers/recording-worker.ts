@@ -14,23 +14,26 @@ import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { AppError } from "../errors.ts";
 import type { ErrorCode, FieldErrors } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
-import { openBeside } from "../store/database.ts";
+import { leaveCheckpoints, openBeside } from "../store/database.ts";
 import type { PhysicalType } from "../store/environments.ts";
 import { openStore } from "../store/index.ts";
 import { digestOf } from "../store/recording.ts";
 import type { Actor, Plan } from "../store/recording.ts";
 import { serveTasks } from "./task.ts";
 
-/** What the thread is started with: the data directory. */
-export type RecordingWorkerData = { directory: string };
+/** What the thread is started with: the data directory, and whether this server empties the write-ahead log. */
+export type RecordingWorkerData = { directory: string; checkpoints: "own" | "external" };
 
 export type RecordingOrder =
   /** The text of a report of that type. `sequence` names the task. */
   | { type: "read"; sequence: number; report: PhysicalType; bytes: Uint8Array }
   /** `artifacts` null: what ran still runs; "read": what the order before read. */
   | { type: "plan"; sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null }
-  /** Copies what is in the write-ahead log into the database file, as far as nobody reads it. */
-  | { type: "checkpoint" }
+  /**
+   * Copies what is in the write-ahead log into the database file, as far as nobody reads it; with `patience`, in milliseconds, it waits
+   * so long for readers and then empties the log. The right to write must be lent for that.
+   */
+  | { type: "checkpoint"; patience: number }
   /** `now`: epoch seconds; `newestJob`: ids of jobs up to that one are taken; `entry` goes into the audit log when a snapshot is made. */
   | { type: "apply"; sequence: number; now: number; newestJob: number; actor: Actor; entry: AuditEntry | null };
 
@@ -40,7 +43,9 @@ export type RecordingResult = { planned: boolean; index: number | null };
 export type ReadResult = { count: number; digest: string } | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
 const clock = { now: 0 };
-const db = openBeside((workerData as RecordingWorkerData).directory);
+const { directory, checkpoints } = workerData as RecordingWorkerData;
+const db = openBeside(directory);
+if (checkpoints === "external") leaveCheckpoints(db, checkpoints);
 const store = openStore(db, {
   now: () => clock.now,
   newId: () => {
@@ -63,9 +68,7 @@ serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
     case "read": return readText(order);
     case "plan": return plan(order);
     case "apply": return apply(order);
-    case "checkpoint":
-      db.pragma("wal_checkpoint(PASSIVE)");
-      return null;
+    case "checkpoint": return checkpoint(order.patience);
   }
 });
 
@@ -116,6 +119,21 @@ function apply({ sequence, now, newestJob, actor, entry }: Extract<RecordingOrde
     if (index !== null && entry) store.audit.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
     return { planned: true, index };
   });
+}
+
+function checkpoint(patience: number): null {
+  if (patience === 0) {
+    db.pragma("wal_checkpoint(PASSIVE)");
+    return null;
+  }
+  const usual = db.pragma("busy_timeout", { simple: true }) as number;
+  db.pragma(`busy_timeout = ${patience}`);
+  try {
+    db.pragma("wal_checkpoint(TRUNCATE)");
+  } finally {
+    db.pragma(`busy_timeout = ${usual}`);
+  }
+  return null;
 }
 
 /** Everything or nothing; what it promised is on the disk when it returns. */

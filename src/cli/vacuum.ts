@@ -1,0 +1,74 @@
+/** `assay vacuum`: writes the database of a stopped server anew, so that the file has no holes; and removes evidence that no record names. */
+import { systemSources } from "../assay.ts";
+import { SWEEP_AGE } from "../chores.ts";
+import { lockDirectory } from "../store/lock.ts";
+import { spaceStore } from "../store/space.ts";
+import { damageOf, databaseBytes, NoRoomError, vacuumDatabase } from "../store/vacuum.ts";
+import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { openData, openEvidence, requireData } from "./data.ts";
+import type { Data } from "./data.ts";
+import { commandFailure, EXIT } from "./frame.ts";
+import type { Command } from "./frame.ts";
+
+export const vacuum: Command = {
+  name: "vacuum",
+  summary: "Write the database of a stopped server anew, without the space that deleted rows left",
+  usage: "[--evidence] --data DIRECTORY",
+  details: [
+    "The server must be stopped. The database is checked first, which reads all of it, and needs room for itself twice more",
+    "while it is written. Killed at any moment it leaves a whole database. A running server gives back free pages by itself,",
+    "unless its database was made by an older version: this command changes that, once.",
+  ],
+  options: {
+    evidence: { kind: "switch", description: "Remove files of evidence too that no record has named for a day; a running server does that hourly" },
+    ...DATA_OPTIONS,
+  },
+  takesConfig: false,
+  async run(args, io) {
+    const directory = await dataDirectory(args, io);
+    requireData(directory);
+    const lock = lockDirectory(directory);
+    try {
+      const data = openData(directory, { locked: true });
+      let sizes: { before: number; after: number };
+      let swept: { removed: number; bytes: number } | null;
+      try {
+        sizes = written(data, directory);
+        swept = args.switches.has("evidence") ? await sweep(data, directory) : null;
+      } finally {
+        data.db.close();
+      }
+      if (args.switches.has("json"))
+        io.stdout(`${JSON.stringify({ bytes_before: sizes.before, bytes_after: sizes.after, ...(swept ? { evidence_files: swept.removed, evidence_bytes: swept.bytes } : {}) })}\n`);
+      else io.stdout(`database: ${sizes.before} bytes before, ${sizes.after} bytes now\n${swept ? `evidence: ${swept.removed} files of ${swept.bytes} bytes removed\n` : ""}`);
+      return EXIT.done;
+    } finally {
+      lock.release();
+    }
+  },
+};
+
+/** @throws a command failure when the file is damaged, or there is no room. */
+function written({ db }: Data, directory: string): { before: number; after: number } {
+  const damage = damageOf(db);
+  if (damage.length > 0) throw commandFailure(["the database is damaged; nothing was changed", ...damage, "restore a backup: see assay help"], EXIT.damaged);
+  const before = databaseBytes(directory);
+  try {
+    vacuumDatabase(db, directory, directory);
+  } catch (error) {
+    if (error instanceof NoRoomError) throw commandFailure(error.message);
+    if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw commandFailure("another command uses the database; nothing was changed, try again");
+    throw error;
+  }
+  if (!spaceStore(db).pages().givesBack) throw new Error("the database was written anew, and does not give back pages");
+  return { before, after: databaseBytes(directory) };
+}
+
+async function sweep({ store }: Data, directory: string): Promise<{ removed: number; bytes: number }> {
+  const vault = openEvidence(directory);
+  try {
+    return await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+  } finally {
+    await vault.close();
+  }
+}
