@@ -29,15 +29,7 @@ export const vacuum: Command = {
     requireData(directory);
     const lock = lockDirectory(directory);
     try {
-      const data = openData(directory, { locked: true });
-      let sizes: { before: number; after: number };
-      let swept: { removed: number; bytes: number } | null;
-      try {
-        sizes = written(data, directory);
-        swept = args.switches.has("evidence") ? await sweep(data, directory) : null;
-      } finally {
-        data.db.close();
-      }
+      const { sizes, swept } = await work(directory, args.switches.has("evidence"));
       if (args.switches.has("json"))
         io.stdout(`${JSON.stringify({ bytes_before: sizes.before, bytes_after: sizes.after, ...(swept ? { evidence_files: swept.removed, evidence_bytes: swept.bytes } : {}) })}\n`);
       else io.stdout(`database: ${sizes.before} bytes before, ${sizes.after} bytes now\n${swept ? `evidence: ${swept.removed} files of ${swept.bytes} bytes removed\n` : ""}`);
@@ -48,10 +40,29 @@ export const vacuum: Command = {
   },
 };
 
+type Done = { sizes: { before: number; after: number }; swept: { removed: number; bytes: number } | null };
+
+async function work(directory: string, evidence: boolean): Promise<Done> {
+  try {
+    const data = openData(directory, { locked: true });
+    try {
+      return { sizes: written(data, directory), swept: evidence ? await sweep(data, directory) : null };
+    } finally {
+      data.db.close();
+    }
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    if (String(code).startsWith("SQLITE_CORRUPT")) throw damaged([(error as Error).message]);
+    throw error;
+  }
+}
+
+const damaged = (problems: readonly string[]): Error => commandFailure(["the database is damaged; nothing was changed: restore a backup", ...problems], EXIT.damaged);
+
 /** @throws a command failure when the file is damaged, or there is no room. */
 function written({ db }: Data, directory: string): { before: number; after: number } {
   const damage = damageOf(db);
-  if (damage.length > 0) throw commandFailure(["the database is damaged; nothing was changed", ...damage, "restore a backup: see assay help"], EXIT.damaged);
+  if (damage.length > 0) throw damaged(damage);
   const before = databaseBytes(directory);
   try {
     vacuumDatabase(db, directory, directory);

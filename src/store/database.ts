@@ -133,15 +133,15 @@ function withStablePlans(db: Db): Db {
 const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
 
 /**
- * Pages that deleted rows leave can be given back to the file system in small steps (store/space.ts). It counts for a file without tables,
- * and before the first other pragma writes to it; an older file stays as it is until `assay vacuum`.
+ * Pages that deleted rows leave can be given back to the file system in small steps (store/space.ts). It counts for an empty file, before
+ * another pragma writes to it (in any other one it would be a write of its own); an older file stays as it is until `assay vacuum`.
  */
 const GIVING_BACK = "auto_vacuum = INCREMENTAL";
 
 /** A connection with the pragmas that every connection of ours has. */
 function connect(file: string, directory: string): Db {
   const db = withStablePlans(new Database(file, options(directory)));
-  db.pragma(GIVING_BACK);
+  if (db.pragma("page_count", { simple: true }) === 0) db.pragma(GIVING_BACK);
   db.pragma("journal_mode = WAL");
   // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.
   db.pragma("synchronous = FULL");
