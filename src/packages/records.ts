@@ -7,7 +7,7 @@ import type { Facts, KeptVerdict } from "../domain/compliance/environment.ts";
 import { unfold } from "../domain/compliance/environment.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
-import type { ControlRow, ControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/audit-packages.ts";
+import type { AttestationExtras, ControlRow, ControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/audit-packages.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
 import { OPEN } from "../store/snapshots.ts";
 import type { EvidenceState } from "./evidence.ts";
@@ -54,7 +54,7 @@ export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evi
       control: row.control,
       control_version: row.control_version,
       custom_type_version: extras.type_version,
-      evidence: row.evidence_digest === null ? null : {
+      evidence: row.evidence_digest === null ? deletedEvidence(row, extras) : {
         member: evidence === "included" ? evidenceMember(row.evidence_digest, row.evidence_filename) : null,
         state: evidence,
         uploaded_as: row.evidence_filename,
@@ -65,6 +65,12 @@ export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evi
     },
   };
 }
+
+/** Of a file that was deleted under a rule of retention; null where there never was one. */
+const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_size, deleted_at }: AttestationExtras) =>
+  deleted_digest === null ? null : {
+    member: null, state: "deleted", deleted_at, uploaded_as: row.evidence_filename, content_type: row.evidence_content_type, size: deleted_size, sha256: deleted_digest,
+  };
 
 export function tellArtifact(showing: Showing, row: PlacedArtifactRow) {
   const [shown] = presentArtifacts(showing, [row]);

@@ -17,7 +17,10 @@ export type PackageSubject = { kind: "trail"; trailId: number } | { kind: "artif
 export type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
 
 /** What a record has beside what answers show. `original_id`: public id of the record that an override was made over. */
-export type AttestationExtras = { type_version: number | null; original_id: string | null };
+/** `deleted_*`: of a file that was deleted under a rule of retention (retention.ts). */
+export type AttestationExtras = {
+  type_version: number | null; original_id: string | null; deleted_digest: string | null; deleted_size: number | null; deleted_at: number | null;
+};
 
 /** An interval in which an artifact ran somewhere with one verdict. Times are epoch seconds of the first and the last snapshot of it. */
 export type RunRow = EvaluatedArtifactRow & {
@@ -99,7 +102,8 @@ export function auditPackageStore(db: Db) {
   const attestation = db.prepare<[number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.id = ?`);
   const artifact = db.prepare<[number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.id = ?`);
   const extras = db.prepare<[number], AttestationExtras>(
-    "SELECT a.type_version, o.public_id AS original_id FROM attestations a LEFT JOIN attestations o ON o.id = a.original_id WHERE a.id = ?",
+    `SELECT a.type_version, o.public_id AS original_id, x.digest AS deleted_digest, x.size AS deleted_size, x.deleted_at
+     FROM attestations a LEFT JOIN attestations o ON o.id = a.original_id LEFT JOIN tombstones x ON x.kind = 'evidence' AND x.public_id = a.public_id WHERE a.id = ?`,
   );
   // From the artifacts of the trail, which are few, because nothing leads from a record to its artifacts.
   const belongsTo = db
