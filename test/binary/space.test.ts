@@ -1,0 +1,130 @@
+// The executable on data of which much has expired: retention beside a server that goes on writing, and the space that it leaves.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { openDatabase } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
+import { inDirectory, run, start } from "./executable.ts";
+import type { Result } from "./executable.ts";
+
+const test = suite("executable: space");
+
+const EXECUTABLE = join(import.meta.dirname, "../../dist/assay");
+const TRAILS = 800;
+
+/** A data directory of the organization acme in which `TRAILS` trails of the flow build ended long ago. @returns the key of its admin. */
+async function given(data: string): Promise<string> {
+  const { stdout } = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+  const db = openDatabase(data, 1);
+  let ids = 0;
+  const store = openStore(db, { now: () => 1_600_000_000, newId: () => `old-${(ids += 1)}` });
+  const organizationId = store.organizations.find("acme")?.id as number;
+  const flow = store.flows.create(organizationId, { name: "build", description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+  db.transaction(() => {
+    for (let n = 0; n < TRAILS; n += 1) {
+      const trail = store.trails.create({ organizationId, flowId: flow.id, name: `old-${n}`, createdBy: "ci" }, {
+        description: "x".repeat(3000), git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null, template_id: flow.template_id, template_inherited: 1,
+      });
+      for (let event = 0; event < 5; event += 1) store.trails.addEvent(trail.id, "note", 1_600_000_000, { text: "x".repeat(2000) });
+      store.evaluation.evaluate(trail.id, 1_600_000_000);
+    }
+  })();
+  db.close();
+  return stdout.trim();
+}
+
+const json = ({ code, stdout, stderr }: Result): any => {
+  assert.is(code, 0, stderr);
+  return JSON.parse(stdout);
+};
+
+function count(data: string, sql: string): number {
+  const db = openDatabase(data, 1);
+  try {
+    assert.equal(db.pragma("foreign_key_check"), []);
+    return db.prepare<[], number>(sql).pluck().get() as number;
+  } finally {
+    db.close();
+  }
+}
+
+test("retention beside a server that goes on writing, killed and run again; then vacuum gives the space back", () =>
+  inDirectory(async (data) => {
+    const key = await given(data);
+    const on = ["--data", data, "--json"];
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    const report = async (name: string): Promise<number> => {
+      const form = new FormData();
+      form.set("data_json", JSON.stringify({ name }));
+      const response = await fetch(`${server.url}/api/v2/trails/acme/build`, { method: "PUT", headers: { Authorization: `Bearer ${key}` }, body: form });
+      await response.arrayBuffer();
+      return response.status;
+    };
+    assert.equal(json(await run(["retention", "set", "--org", "acme", "--trails-after", "365", ...on])).trails_after_days, 365);
+    const { plan, flows } = json(await run(["retention", "plan", ...on]));
+    assert.is(flows[0].trails, TRAILS);
+
+    // Killed as soon as something is gone; reports come in all the time.
+    const killed = spawn(EXECUTABLE, ["retention", "run", "--plan", plan, ...on], { stdio: "ignore", env: {} });
+    const ended = once(killed, "close");
+    let reported = 0;
+    do {
+      assert.is(await report(`new-${(reported += 1)}`), 201);
+    } while (count(data, "SELECT count(*) FROM tombstones") === 0);
+    killed.kill("SIGKILL");
+    await ended;
+    const gone = count(data, "SELECT count(*) FROM tombstones");
+    assert.ok(gone > 0 && gone < TRAILS, `${gone}`);
+    assert.is(count(data, "SELECT count(*) FROM trails WHERE name LIKE 'old-%'"), TRAILS - gone, "each is there whole, or gone with a tombstone");
+    assert.is(count(data, "SELECT count(*) FROM audit_log WHERE event = 'trail.deleted'"), gone);
+
+    let running = true;
+    const second = run(["retention", "run", "--plan", plan, ...on]).finally(() => (running = false));
+    while (running) assert.is(await report(`new-${(reported += 1)}`), 201);
+    assert.equal(json(await second), { plan, trails: TRAILS - gone, stripped: 0, kept: 0, finished: true });
+    assert.is(count(data, "SELECT count(*) FROM trails"), reported);
+    assert.is(count(data, "SELECT trail_count FROM flows WHERE name = 'build'"), reported);
+    assert.is(json(await run(["retention", "deleted", "--org", "acme", "--limit", "700", ...on])).deleted.length, 700);
+
+    const refused = await run(["vacuum", "--data", data]);
+    assert.equal([refused.code, refused.stdout], [4, ""]);
+    await server.stop();
+    const before = statSync(join(data, "assay.db")).size;
+    const sizes = json(await run(["vacuum", ...on]));
+    assert.equal(sizes, { bytes_before: before, bytes_after: statSync(join(data, "assay.db")).size });
+    assert.ok(sizes.bytes_after < before, JSON.stringify(sizes));
+    assert.is(count(data, "SELECT count(*) FROM trails"), reported);
+    const again = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert.equal(await again.stop(), { code: 0, signal: null });
+  }));
+
+test("with --checkpoints external the server leaves the log to somebody else, also when it stops", () =>
+  inDirectory(async (data) => {
+    const key = await given(data);
+    // Whoever empties the log has the database open, before the server and after it.
+    const engine = openDatabase(data, 1);
+    engine.pragma("wal_autocheckpoint = 0");
+    engine.pragma("wal_checkpoint(TRUNCATE)");
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--checkpoints", "external"]);
+    for (let n = 0; n < 100; n += 1) {
+      const form = new FormData();
+      form.set("data_json", JSON.stringify({ name: `new-${n}` }));
+      assert.is((await fetch(`${server.url}/api/v2/trails/acme/build`, { method: "PUT", headers: { Authorization: `Bearer ${key}` }, body: form })).status, 201);
+    }
+    assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
+    assert.ok(existsSync(join(data, "assay.db-wal")), readdirSync(data).join());
+    const [{ log, checkpointed }] = engine.pragma("wal_checkpoint(NOOP)") as [{ log: number; checkpointed: number }];
+    assert.ok(log > 100 && checkpointed === 0, `${log} ${checkpointed}`);
+    engine.close();
+    assert.is(count(data, "SELECT count(*) FROM trails WHERE name LIKE 'new-%'"), 300);
+  }));
+
+test("the topics are in the executable", async () => {
+  for (const topic of ["retention", "space"]) assert.match((await run(["help", topic])).stdout, new RegExp(`# (Retention|Space): `));
+});
+
+test.run();
