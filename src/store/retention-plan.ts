@@ -49,6 +49,8 @@ export type RetentionPlan = {
   id: string;
   /** Epoch seconds. */
   at: number;
+  /** Of the rules and holds that it was made under (retention-rules.ts). */
+  state: string;
   flows: FlowPlan[];
 };
 
@@ -134,8 +136,9 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
     collect(organizationId, at);
     const going = db.prepare<[], string>("SELECT due.action || ' ' || t.public_id FROM temp.due JOIN trails t ON t.id = due.trail_id WHERE kept IS NULL").pluck().all();
     const what = [...going, ...deleted].sort();
-    const id = `${at}-${hash("sha256", JSON.stringify([organizationId, at, rules.state(), what])).slice(0, 24)}`;
-    return { id, at, flows: flowPlans() };
+    const state = rules.state();
+    const id = `${at}-${hash("sha256", JSON.stringify([organizationId, at, state, what])).slice(0, 24)}`;
+    return { id, at, state, flows: flowPlans() };
   }
 
   function flowPlans(): FlowPlan[] {

@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import type { buildStore } from "./builds.ts";
 import type { Db, Sources } from "./database.ts";
 import { COUNTS, endsOf, LAST_EVENT, RAN, retentionPlanStore, ruleInWords } from "./retention-plan.ts";
-import type { DueRow, RetentionAction } from "./retention-plan.ts";
+import type { DueRow, RetentionAction, RetentionPlan } from "./retention-plan.ts";
 import { retentionRuleStore } from "./retention-rules.ts";
 
 export type RetentionRunRow = { id: number; public_id: string; plan: string; started_by: string; started_at: number; finished_at: number | null };
@@ -212,9 +212,8 @@ function retentionRunStore(db: Db, { now, newId }: Sources, { rules, plans, buil
      * @param plan made at `at` (epoch seconds) in this connection just before, and not changed since
      * @throws RetentionChangedError when rules or holds change on the way.
      */
-    pieces(plan: { at: number }, run: number, note: RetentionNote): (() => RetentionStep)[] {
+    pieces(plan: Pick<RetentionPlan, "at" | "state">, run: number, note: RetentionNote): (() => RetentionStep)[] {
       const going = new Map(plans.going().map((row) => [row.trail_id, row]));
-      const state = rules.state();
       const words = new Map(rules.rules().map((rule) => [rule.id, { rule: ruleInWords(rule), ends: endsOf(rule, plan.at) }]));
 
       /** The trail if it still may go; asked under the write lock. */
@@ -227,7 +226,7 @@ function retentionRunStore(db: Db, { now, newId }: Sources, { rules, plans, buil
         const step: RetentionStep = { trails: 0, stripped: 0, kept: 0 };
         // It went together with an earlier one.
         if (!going.has(id)) return step;
-        if (rules.state() !== state) throw new RetentionChangedError("rules or holds were changed meanwhile");
+        if (rules.state() !== plan.state) throw new RetentionChangedError("rules or holds were changed meanwhile");
         const unit = (due.action === "evidence" ? [id] : together(id, going))?.map((each) => going.get(each) as DueRow);
         const trails = unit?.map(still) ?? [null];
         for (const { trail_id } of unit ?? [due]) going.delete(trail_id);

@@ -6,7 +6,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/addon.ts";
 import { NewerDatabaseError, applyMigrations, migrations, openDatabase, openMemory, schemaVersion } from "../../src/store/database.ts";
+
 import { DataDirectoryInUseError, lockDirectory } from "../../src/store/lock.ts";
+import { walBytes } from "../../src/store/wal.ts";
 
 const test = suite("store/database");
 const NOW = 1_700_000_000;
@@ -32,6 +34,16 @@ test("a fresh database is durable, checked and of the present version", () => {
     const again = openDatabase(directory, NOW);
     again.close();
     assert.equal(readdirSync(directory).filter((name) => name === "backups"), [], "no copy without a migration");
+  });
+});
+
+test("opening a database that is there writes nothing to it", () => {
+  inDirectory((directory) => {
+    openDatabase(directory, NOW).close();
+    const db = openDatabase(directory, NOW);
+    assert.is(walBytes(directory), 0);
+    assert.is(db.pragma("auto_vacuum", { simple: true }), 2, "INCREMENTAL");
+    db.close();
   });
 });
 

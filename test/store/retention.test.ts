@@ -177,6 +177,20 @@ test("an artifact keeps all records that count, or loses all of them", async () 
   assert.equal(names(), ["legacy"]);
 });
 
+test("what is kept for an artifact keeps others for another one, and each may still lose its files", async () => {
+  const house = place({ trails: 30, evidence: 10 });
+  const { trail, retention, names, db } = house;
+  trail("second", 60, ["b"]);
+  trail("first", 50, ["a", "b"], "e", house.another("other").id);
+  trail("young", 1, ["a"], "f", house.another("third").id);
+  const plan = planOf(house, retention);
+  assert.equal(plan.flows.map(({ flow, trails, stripped, files, kept }) => [flow, trails, stripped, files, kept.shared]), [["build", 0, 0, 0, 1], ["other", 0, 1, 1, 0]]);
+  const done = await carriedOut(house, retention, plan);
+  assert.equal([done.trails, done.stripped], [0, 1]);
+  assert.equal(names(), ["first", "second", "young"]);
+  assert.equal(db.prepare("SELECT evidence_digest FROM attestations ORDER BY id").pluck().all(), [null, null, "f".repeat(64)]);
+});
+
 test("a run that was stopped goes on under the same plan; a hold or a rule that changes meanwhile ends it", async () => {
   const house = place();
   const { trail, retention, organizationId, names, db } = house;
