@@ -98,9 +98,11 @@ async function runPlan(data: Data, { id, at, limit, organizationId, by }: Order,
   try {
     await runs.unchecked(async () => {
       for (let next = 0; next < pieces.length && done.trails + done.stripped < limit; ) {
-        const started = performance.now();
         const step = { trails: 0, stripped: 0, kept: 0 };
+        let started = 0;
         change(data, () => {
+          // Not before: waiting for the right to write holds up nobody.
+          started = performance.now();
           do {
             const { trails, stripped, kept } = (pieces[next] as () => RetentionStep)();
             step.trails += trails;
