@@ -55,7 +55,6 @@ export function buildStore(db: Db) {
      SELECT a.id, a.organization_id, a.repo_id, a.created_at FROM artifacts a
      WHERE a.id = ? AND a.id = (SELECT min(first.id) FROM artifacts first WHERE first.organization_id = a.organization_id AND first.fingerprint = a.fingerprint)`,
   );
-  const noteAgain = db.prepare("INSERT INTO builds (artifact_id, organization_id, repo_id, created_at) SELECT id, organization_id, repo_id, created_at FROM artifacts WHERE id = ? ON CONFLICT DO NOTHING");
   const setRepo = db.prepare("UPDATE builds SET repo_id = @repo WHERE artifact_id = @artifact AND repo_id IS NOT @repo");
 
   function choose({ organizationId, repoIds, from, to }: BuildFilter) {
@@ -66,8 +65,6 @@ export function buildStore(db: Db) {
   return {
     /** Notes a new record of an artifact, in the write that makes it: it is a build when its fingerprint is new. */
     recorded: (artifactId: number): void => void note.run(artifactId),
-    /** Notes a record that is the first of its fingerprint since earlier ones were deleted. */
-    recordedAgain: (artifactId: number): void => void noteAgain.run(artifactId),
     /** Notes from which repository a record comes now, in the write that changes it. */
     moved: (artifactId: number, repoId: number | null): void => void setRepo.run({ artifact: artifactId, repo: repoId }),
     /** One page, newest first. */

@@ -145,16 +145,17 @@ function retentionRunStore(db: Db, { now, newId }: Sources, { rules, plans, buil
       series.add(found.id);
     }
     for (const id of series) endSeries.run(id);
-    for (const { id } of artifacts) {
+    const built = new Set<string>();
+    for (const { id, fingerprint } of artifacts) {
       unbind.run(id);
-      unbuild.run(id);
+      if (unbuild.run(id).changes > 0) built.add(fingerprint);
     }
     for (const rows of ofTrail) rows.run(trail.id);
     countDown.run(trail.flow_id);
-    // The next record of a fingerprint is the first one now.
-    for (const fingerprint of new Set(artifacts.map((artifact) => artifact.fingerprint))) {
+    // The next record of a fingerprint whose first one is gone is the first one now.
+    for (const fingerprint of built) {
       const first = firstOf.get(trail.organization_id, fingerprint) ?? null;
-      if (first !== null) builds.recordedAgain(first);
+      if (first !== null) builds.recorded(first);
     }
     if (artifacts.length > 0) factsChanged.run(trail.organization_id);
     bury.run({
