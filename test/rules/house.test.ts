@@ -53,6 +53,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   nodemailer: ["outgoing"],
   "ipaddr.js": ["domain"],
   "prom-client": ["metrics.ts"],
+  "cli-progress": ["cli"],
 };
 
 const areaOf = (path: string): string => path.replace(/^src\//, "").split("/")[0] as string;
