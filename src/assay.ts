@@ -42,7 +42,7 @@ import type { Metrics } from "./metrics.ts";
 import { translateStorageError } from "./room.ts";
 import type { Room } from "./room.ts";
 import type { Sender } from "./outgoing/sender.ts";
-import { leaveCheckpoints } from "./store/database.ts";
+import { leaveCheckpoints, refuseUnfinished } from "./store/database.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { Store } from "./store/index.ts";
 import { createUnchanged } from "./store/unchanged.ts";
@@ -255,8 +255,9 @@ function reading(db: Db): <T>(work: () => T) => T {
   };
 }
 
-/** Creates the data directory and the ones below it, readable for the owner only. */
+/** Creates the data directory and the ones below it, readable for the owner only. @throws UnfinishedRestoreError */
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {
+  refuseUnfinished(directory);
   for (const path of [directory, join(directory, "evidence"), join(directory, "staging")]) mkdirSync(path, { recursive: true, mode: 0o700 });
   return { evidence: join(directory, "evidence"), staging: join(directory, "staging") };
 }

@@ -1,6 +1,7 @@
 /** The commands of the program, in the order of its help. */
 import { actionSecret } from "./action.ts";
 import { apply } from "./apply.ts";
+import { backup } from "./backup.ts";
 import { completion } from "./completion.ts";
 import { configExplain, configShow } from "./config.ts";
 import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./deliveries.ts";
@@ -16,6 +17,7 @@ import { man } from "./man.ts";
 import { memberAdd, memberList, memberRemove, memberSetRole } from "./member.ts";
 import { openapi } from "./openapi.ts";
 import { userPasswd } from "./passwd.ts";
+import { restore } from "./restore.ts";
 import { retentionDeleted, retentionPlan, retentionRun } from "./retention-run.ts";
 import { retentionHold, retentionList, retentionRelease, retentionSet, retentionUnset } from "./retention.ts";
 import { serve } from "./serve.ts";
@@ -30,6 +32,6 @@ export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
   memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
-  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, configExplain,
-  configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
+  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, backup, restore,
+  configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
 ];

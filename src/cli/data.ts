@@ -85,14 +85,13 @@ export function loadLibrary(directory: string | null): void {
   }
 }
 
-/** @throws a command failure when the directory is missing or holds no data. */
+/** @throws a command failure where there is no data directory. */
 export function requireData(directory: string): void {
-  const file = join(directory, "assay.db");
   const makers = "assay serve, assay dev and assay init create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw commandFailure(`there is no data directory ${directory}; ${makers}`);
   }
-  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) {
+  if (!statSync(join(directory, "assay.db"), { throwIfNoEntry: false })?.isFile()) {
     throw commandFailure(`${directory} is no data directory: it holds no assay.db; ${makers}`);
   }
 }

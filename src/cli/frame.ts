@@ -7,7 +7,7 @@
  */
 import { listAssets, readTextAsset } from "../assets.ts";
 import { optionsHelp } from "../config.ts";
-import { ForeignDatabaseError, NewerDatabaseError } from "../store/database.ts";
+import { ForeignDatabaseError, NewerDatabaseError, UnfinishedRestoreError } from "../store/database.ts";
 import { DataDirectoryInUseError } from "../store/lock.ts";
 import { nearestNames, parseArguments } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
@@ -217,7 +217,7 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
   if (failure) return failure;
   if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
-  const known = error instanceof ForeignDatabaseError || ("code" in error && typeof error.code === "string");
+  const known = error instanceof ForeignDatabaseError || error instanceof UnfinishedRestoreError || ("code" in error && typeof error.code === "string");
   return { problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`], exitCode: EXIT.failed };
 }
 

@@ -9,7 +9,7 @@
 /** `mtime`: epoch seconds; fractions are dropped. `content` must give exactly `size` bytes; a block is used before the next is asked for. */
 export type TarEntry = { name: string; size: number; mtime: number; content: Iterable<Uint8Array> };
 
-const BLOCK = 512;
+export const BLOCK = 512;
 const REGULAR = "0";
 const PAX = "x";
 /** The longest name that a header has room for without a pax record. */
@@ -20,22 +20,33 @@ const LARGEST_OCTAL = 0o77777777777;
 /** @throws Error when the content of an entry is not as long as it was said to be. */
 export function* tar(entries: Iterable<TarEntry>): Generator<Uint8Array, void, undefined> {
   for (const { name, size, mtime, content } of entries) {
-    const seconds = Math.min(Math.max(0, Math.floor(mtime)), LARGEST_OCTAL);
-    const records = paxRecords(name, size);
-    if (records.length > 0) {
-      yield header({ name: "pax-header", size: records.length, seconds, type: PAX });
-      yield padded(records);
-    }
-    yield header({ name, size, seconds, type: REGULAR });
+    yield* headOf({ name, size, mtime });
     let given = 0;
     for (const block of content) {
       given += block.length;
       yield block;
     }
     if (given !== size) throw new Error(`'${name}' has ${given} bytes instead of ${size}`);
-    if (size % BLOCK !== 0) yield new Uint8Array(BLOCK - (size % BLOCK));
+    if (size % BLOCK !== 0) yield paddingOf(size);
   }
-  yield new Uint8Array(2 * BLOCK);
+  yield new Uint8Array(END);
+}
+
+/** Zeros that follow the last member. */
+export const END = 2 * BLOCK;
+
+/** The zeros that follow the content of a member. */
+export const paddingOf = (size: number): Uint8Array => new Uint8Array((BLOCK - (size % BLOCK)) % BLOCK);
+
+/** The blocks before the content of a member. `mode`: who may read it once it is unpacked, everybody unless given. */
+export function* headOf({ name, size, mtime, mode = 0o644 }: { name: string; size: number; mtime: number; mode?: number }): Generator<Uint8Array, void, undefined> {
+  const seconds = Math.min(Math.max(0, Math.floor(mtime)), LARGEST_OCTAL);
+  const records = paxRecords(name, size);
+  if (records.length > 0) {
+    yield header({ name: "pax-header", size: records.length, seconds, mode, type: PAX });
+    yield padded(records);
+  }
+  yield header({ name, size, seconds, mode, type: REGULAR });
 }
 
 /** What a plain header cannot say: names that are long or not ASCII, and very large sizes. */
@@ -62,11 +73,11 @@ function padded(bytes: Buffer): Buffer {
   return block;
 }
 
-function header({ name, size, seconds, type }: { name: string; size: number; seconds: number; type: string }): Buffer {
+function header({ name, size, seconds, mode, type }: { name: string; size: number; seconds: number; mode: number; type: string }): Buffer {
   const block = Buffer.alloc(BLOCK);
   // Readers that know pax take the name from the record before; for the others there is what fits.
   block.write(fits(name) ? name : name.replace(/[^\x20-\x7e]/g, "_").slice(-NAME_BYTES), 0, "latin1");
-  block.write("0000644\0", 100, "latin1");
+  block.write(`${mode.toString(8).padStart(7, "0")}\0`, 100, "latin1");
   block.write("0000000\0", 108, "latin1"); // user
   block.write("0000000\0", 116, "latin1"); // group
   block.write(`${octal(Math.min(size, LARGEST_OCTAL))}\0`, 124, "latin1");

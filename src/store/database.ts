@@ -49,6 +49,22 @@ export class ForeignDatabaseError extends Error {
   }
 }
 
+/** What is in a directory as long as a restore into it has not ended: no data directory yet, whatever else is there. */
+export const UNFINISHED_RESTORE = "restore-unfinished";
+
+/** The directory holds part of a restored backup. */
+export class UnfinishedRestoreError extends Error {
+  constructor(directory: string) {
+    super(`${directory} holds part of a backup: a restore began and did not end. Run assay restore again, which starts anew, or remove the directory`);
+    this.name = "UnfinishedRestoreError";
+  }
+}
+
+/** @throws UnfinishedRestoreError */
+export function refuseUnfinished(directory: string): void {
+  if (existsSync(join(directory, UNFINISHED_RESTORE))) throw new UnfinishedRestoreError(directory);
+}
+
 export type Migration = { version: number; name: string; sql: string };
 
 /** All migrations in order; version N is the N-th. */
@@ -69,10 +85,11 @@ export const schemaVersion = (): number => listAssets("migrations/").length;
  * @param directory the data directory; `assay.db` in it is opened, copies before migrations go to `backups/`.
  * @param now epoch seconds, for the name of the copy.
  * @param steps the migrations that lead to the present; those of this program unless a test says otherwise.
- * @throws NewerDatabaseError, ForeignDatabaseError.
+ * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError.
  */
 export function openDatabase(directory: string, now: number, steps: readonly Migration[] = migrations()): Db {
   const file = join(directory, "assay.db");
+  refuseUnfinished(directory);
   refuseUnknown(file, steps.length);
   const db = connect(file, directory);
   try {
@@ -83,6 +100,20 @@ export function openDatabase(directory: string, now: number, steps: readonly Mig
   }
   return db;
 }
+
+/**
+ * The database of a data directory as it is, whatever its schema: nothing is created and nothing migrated.
+ * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, the driver's error for a missing file.
+ */
+export function openAsIs(directory: string): Db {
+  const file = join(directory, "assay.db");
+  refuseUnfinished(directory);
+  refuseUnknown(file, schemaVersion());
+  return connect(file, directory, { fileMustExist: true });
+}
+
+/** A copy of the database in a file of its own, which nobody else has open. */
+export const openCopy = (file: string, readonly = true): Db => withStablePlans(new Database(file, { ...options(null), readonly, fileMustExist: true }));
 
 /**
  * A further connection to a database that this process has open, for a thread that writes while the right to do so is lent
@@ -139,8 +170,8 @@ const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
 const GIVING_BACK = "auto_vacuum = INCREMENTAL";
 
 /** A connection with the pragmas that every connection of ours has. */
-function connect(file: string, directory: string): Db {
-  const db = withStablePlans(new Database(file, options(directory)));
+function connect(file: string, directory: string, more: Database.Options = {}): Db {
+  const db = withStablePlans(new Database(file, { ...options(directory), ...more }));
   if (db.pragma("page_count", { simple: true }) === 0) db.pragma(GIVING_BACK);
   db.pragma("journal_mode = WAL");
   // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.

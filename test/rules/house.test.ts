@@ -16,6 +16,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "config.ts": ["options.ts", "domain/yaml.ts", "domain/excerpt.ts"],
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
+  // What a backup is, how one is made, read and restored: whole data directories.
+  backup: ["store", "vault", "packages/tar.ts", "domain", "workers/reclaim.ts"],
   // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
   workers: ["store", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
   packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],

@@ -1,0 +1,14 @@
+/** Whether an archive is whole, without unpacking it. */
+import type { Manifest } from "./format.ts";
+import { readBackup, unpacked } from "./read.ts";
+
+/**
+ * Reads an archive to its end and compares every size, hash and count in it; the database itself is not looked into.
+ * @throws DamagedBackupError, NewerBackupError, what the source throws, what the signal was aborted with.
+ */
+export async function checkArchive(source: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Manifest> {
+  const through = async (content: AsyncIterable<Buffer>): Promise<void> => {
+    for await (const _ of content) signal.throwIfAborted();
+  };
+  return readBackup(unpacked(source), { head: () => undefined, database: through, evidence: (_, content) => through(content) });
+}

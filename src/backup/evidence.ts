@@ -1,0 +1,30 @@
+/** What rows name, compared with what a vault has. */
+import { references } from "../store/copy.ts";
+import type { Reference } from "../store/copy.ts";
+import type { Db } from "../store/database.ts";
+import type { Vault } from "../vault/vault.ts";
+
+/** Evidence that a row names and the vault has not, or not of that size; `problem` says so. */
+export type Astray = Reference & { problem: string };
+
+/**
+ * Compares all references of a copy of the database with the list of the vault, in one pass over both. Calls `found` for each that is
+ * astray, and `looked` with the number of those looked at; resolves to how many there are.
+ */
+export async function astray(copy: Db, vault: Pick<Vault, "list">, found: (one: Astray) => void, looked: (count: number) => void = () => undefined): Promise<number> {
+  const files = vault.list()[Symbol.asyncIterator]();
+  try {
+    let file = await files.next();
+    let count = 0;
+    for (const { digest, size } of references(copy)) {
+      while (!file.done && file.value.digest < digest) file = await files.next();
+      const there = file.done || file.value.digest !== digest ? null : file.value.size;
+      if (there === null) found({ digest, size, problem: `evidence ${digest} is missing` });
+      else if (there !== size) found({ digest, size, problem: `evidence ${digest} has ${there} bytes instead of ${size}` });
+      looked((count += 1));
+    }
+    return count;
+  } finally {
+    await files.return?.();
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * Making a backup, beside a server that writes or without one.
+ *
+ * The database is copied first, then comes all evidence that the copy names. It is there: a row never names a file that is not, and
+ * for as long as the backup lasts it holds the lock without which nobody removes evidence. So the archive is the state of one moment,
+ * the beginning of the copy, and everything that was acknowledged before is in it.
+ *
+ * Under its name there is never anything but a whole archive: it is written as NAME.partial, synced, and renamed. The copy of the
+ * database loses its name as soon as it is complete. What a process that was killed left is removed by the next backup to that name.
+ */
+import { createHash } from "node:crypto";
+import { mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { setTimeout as pause } from "node:timers/promises";
+import { createGzip } from "node:zlib";
+import { MB } from "../domain/quantities.ts";
+import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "../store/copy.ts";
+import type { Contents } from "../store/copy.ts";
+import { openAsIs, openCopy } from "../store/database.ts";
+import type { Db } from "../store/database.ts";
+import { DataDirectoryInUseError, lockEvidence } from "../store/lock.ts";
+import type { Lock } from "../store/lock.ts";
+import { DamagedEvidenceError, MissingEvidenceError } from "../vault/errors.ts";
+import type { Vault } from "../vault/vault.ts";
+import { countHandedOver } from "../workers/reclaim.ts";
+import { syncPath } from "./durable.ts";
+import { astray } from "./evidence.ts";
+import type { Head, Manifest } from "./format.ts";
+import { archiveBytes } from "./write.ts";
+
+/** Told of the parts of the work, in bytes or files. */
+export type Watch = { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
+
+export type BackupOrder = {
+  /** The data directory. */
+  directory: string;
+  vault: Pick<Vault, "list" | "read" | "verify">;
+  /** An absolute path, compressed if it ends in .gz or .tgz; or who takes the bytes. */
+  target: { file: string; overwrite: boolean } | { write(bytes: Uint8Array): Promise<void> };
+  /** Whether evidence goes into it. */
+  evidence: boolean;
+  /** Whether evidence that is missing or damaged is left out; otherwise it is the end of the backup. */
+  allowMissing: boolean;
+  /** Bytes that stay free where the data directory is. */
+  reserve: number;
+  program: Head["program"];
+  /** Epoch seconds. */
+  now(): number;
+  signal: AbortSignal;
+  watch: Watch;
+  /** Runs on the complete archive before it gets its name; what it throws ends the backup. */
+  check?: (partial: string) => Promise<void>;
+};
+
+/** `bytes` and `sha256` of the archive as it was written. */
+export type Backup = { manifest: Manifest; bytes: number; sha256: string };
+
+/** A backup that cannot be made, in words for the operator. */
+export class BackupError extends Error {
+  override readonly name = "BackupError";
+}
+
+/** Evidence that the database names and nobody can read as it was; one line for each, some of them if there are many. */
+export class IncompleteEvidenceError extends Error {
+  override readonly name = "IncompleteEvidenceError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`evidence is missing or damaged: ${problems.join("; ")}`);
+    this.problems = problems;
+  }
+}
+
+/** Milliseconds that a backup waits for another one or a sweep to end, and between two looks. */
+const PATIENCE = 60_000;
+const LOOK = 250;
+/** How many problems are told. */
+const TOLD = 20;
+/** Bytes between two syncs: all of them at the end would keep everybody else from the disk. */
+const SYNC_EVERY = 64 * MB;
+
+/**
+ * @throws BackupError, IncompleteEvidenceError, DamagedDatabaseError, DataDirectoryInUseError, what openAsIs throws, what the signal
+ *   was aborted with, what the operating system refuses. Nothing is left of the backup then.
+ */
+export async function makeBackup(order: BackupOrder): Promise<Backup> {
+  const { directory, target } = order;
+  if ("file" in target) await refuseTarget(target);
+  const lock = await waitFor(order);
+  try {
+    const base = "file" in target ? target.file : join(directory, "backups", "assay-backup-stream");
+    if (!("file" in target)) await mkdir(dirname(base), { recursive: true, mode: 0o700 });
+    const copy = await copyOf(order, base);
+    try {
+      return await writeArchive(order, copy);
+    } finally {
+      copy.lines.close();
+      await copy.file.close();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** The right to rely on evidence. @throws DataDirectoryInUseError after a minute. */
+async function waitFor({ directory, signal }: BackupOrder): Promise<Lock> {
+  for (let waited = 0; ; waited += LOOK) {
+    const lock = lockEvidence(directory);
+    if (lock) return lock;
+    if (waited >= PATIENCE) throw new DataDirectoryInUseError(`another backup of ${directory} is being made, or evidence is being removed; try again when that is done`);
+    await pause(LOOK, undefined, { signal });
+  }
+}
+
+async function refuseTarget({ file, overwrite }: { file: string; overwrite: boolean }): Promise<void> {
+  const parent = await stat(dirname(file)).catch(() => null);
+  if (!parent?.isDirectory()) throw new BackupError(`there is no directory ${dirname(file)}; make it first`);
+  const found = await stat(file).catch(() => null);
+  if (found && !found.isFile()) throw new BackupError(`${file} is no file; give the name of one`);
+  if (found && !overwrite) throw new BackupError(`${file} is there already; give another name, or --overwrite to replace it`);
+}
+
+/**
+ * Room for the copy and, beside it, the archive, whose size is known unless it is compressed.
+ * @throws BackupError
+ */
+async function requireRoom({ directory, target, evidence, reserve }: BackupOrder, db: Db, base: string): Promise<void> {
+  const size = sizeOf(db);
+  const plain = "file" in target && !isCompressed(target.file);
+  const needed = size + (plain ? size + (evidence ? countReferences(db).bytes : 0) : 0);
+  const [place, data] = await Promise.all([stat(dirname(base)), stat(directory)]);
+  const { bavail, bsize } = await statfs(dirname(base));
+  const free = bavail * bsize - (place.dev === data.dev ? reserve : 0);
+  if (needed > free) {
+    const kept = place.dev === data.dev ? `, the ${megabytes(reserve)} that stay free for the server not counted` : "";
+    throw new BackupError(`the backup needs up to ${megabytes(needed)} in ${dirname(base)}, where ${megabytes(Math.max(0, free))} are free${kept}; give a place with more room`);
+  }
+}
+
+const isCompressed = (file: string): boolean => /\.(gz|tgz)$/.test(file);
+const megabytes = (bytes: number): string => `${Math.ceil(bytes / MB)} MB`;
+
+/** A complete copy of the database of the moment `at`: a file without a name, and a connection to it. */
+type Copy = { at: number; file: FileHandle; bytes: number; contents: Contents; lines: Db };
+
+async function copyOf(order: BackupOrder, base: string): Promise<Copy> {
+  const { directory, signal, watch, now } = order;
+  const name = `${base}.partial-db`;
+  const db = openAsIs(directory);
+  try {
+    await requireRoom(order, db, base);
+    await removeCopy(name);
+    await (await open(name, "wx", 0o600)).close();
+    watch.begin("copying the database", sizeOf(db));
+    const at = now();
+    await copyDatabase(db, name, { reached: watch.reach, signal });
+    const contents = checkCopy(name, false);
+    const file = await open(name, "r");
+    try {
+      return { at, file, bytes: (await file.stat()).size, contents, lines: openCopy(name) };
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  } finally {
+    db.close();
+    await removeCopy(name);
+  }
+}
+
+async function removeCopy(name: string): Promise<void> {
+  for (const suffix of ["", "-journal", "-wal", "-shm"]) await rm(name + suffix, { force: true });
+}
+
+async function writeArchive(order: BackupOrder, { at, file: copy, bytes, contents, lines }: Copy): Promise<Backup> {
+  const { target, evidence, vault, program, watch, signal } = order;
+  const missing = evidence ? await missingOf(order, lines) : new Set<string>();
+  let manifest: Manifest | null = null;
+  const parts = { at, program, database: { copy, bytes, contents }, references: evidence ? () => references(lines) : null, missing, vault };
+  let done = 0;
+  const archive = async function* (): AsyncGenerator<Uint8Array> {
+    const pieces = archiveBytes(parts);
+    for (let step = await pieces.next(); ; step = await pieces.next()) {
+      signal.throwIfAborted();
+      if (step.done) return void (manifest = step.value);
+      watch.reach((done += step.value.length));
+      yield step.value;
+    }
+  };
+  watch.begin("writing the backup", bytes + (evidence ? countReferences(lines).bytes : 0));
+  try {
+    const written = "file" in target ? await writeFile(order, target.file, archive()) : await hashed(archive(), target.write);
+    return { manifest: manifest as unknown as Manifest, ...written };
+  } catch (error) {
+    throw error instanceof DamagedEvidenceError || error instanceof MissingEvidenceError ? new IncompleteEvidenceError([error.message]) : error;
+  }
+}
+
+/**
+ * Evidence that the database names and the vault does not have as it was. Where it may be left out each file is read for that, because
+ * an archive that has begun with one cannot go back.
+ * @throws IncompleteEvidenceError unless it may be left out.
+ */
+async function missingOf({ vault, allowMissing, watch, signal }: BackupOrder, lines: Db): Promise<Set<string>> {
+  const missing = new Set<string>();
+  const problems: string[] = [];
+  watch.begin("looking for evidence", countReferences(lines).files, "files");
+  await astray(
+    lines, vault,
+    ({ digest, problem }) => {
+      missing.add(digest);
+      if (problems.length < TOLD) problems.push(problem);
+    },
+    (count) => {
+      signal.throwIfAborted();
+      watch.reach(count);
+    },
+  );
+  if (missing.size > TOLD) problems.push(`and ${missing.size - TOLD} more`);
+  if (missing.size > 0 && !allowMissing) throw new IncompleteEvidenceError(problems);
+  if (!allowMissing) return missing;
+  for (const { digest } of references(lines)) {
+    signal.throwIfAborted();
+    if (!missing.has(digest) && (await vault.verify(digest)) !== "ok") missing.add(digest);
+  }
+  return missing;
+}
+
+type Written = { bytes: number; sha256: string };
+
+/** Hands all bytes to `take`, and tells what they were. */
+async function hashed(pieces: AsyncIterable<Uint8Array>, take: (piece: Uint8Array) => Promise<void>): Promise<Written> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for await (const piece of pieces) {
+    hash.update(piece);
+    bytes += piece.length;
+    await take(piece);
+    countHandedOver(piece.length);
+  }
+  return { bytes, sha256: hash.digest("hex") };
+}
+
+async function writeFile({ check, target }: BackupOrder, name: string, archive: AsyncIterable<Uint8Array>): Promise<Written> {
+  const partial = `${name}.partial`;
+  // What is there was left by a process that was killed: nobody else makes a backup of this directory.
+  await rm(partial, { force: true });
+  const file = await open(partial, "wx", 0o600);
+  try {
+    let unsynced = 0;
+    const take = async (piece: Uint8Array): Promise<void> => {
+      for (let done = 0; done < piece.length; ) done += (await file.write(piece, done)).bytesWritten;
+      if ((unsynced += piece.length) < SYNC_EVERY) return;
+      unsynced = 0;
+      await file.datasync();
+    };
+    let written: Written = { bytes: 0, sha256: "" };
+    if (isCompressed(name)) {
+      // A piece is overwritten once the next is asked for, and a stream asks early.
+      const kept = async function* (): AsyncGenerator<Uint8Array> {
+        for await (const piece of archive) yield Buffer.from(piece);
+      };
+      await pipeline(kept, createGzip(), async (source: AsyncIterable<Uint8Array>) => void (written = await hashed(source, take)));
+    } else written = await hashed(archive, take);
+    await file.sync();
+    await check?.(partial);
+    if ("overwrite" in target) await refuseTarget(target);
+    const [mine, named] = await Promise.all([file.stat(), stat(partial)]);
+    if (mine.ino !== named.ino) throw new BackupError(`somebody else writes to ${partial}; give every data directory backups of its own`);
+    await rename(partial, name);
+    await syncPath(dirname(name));
+    return written;
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  } finally {
+    await file.close();
+  }
+}

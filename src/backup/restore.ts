@@ -1,0 +1,219 @@
+/**
+ * Making a data directory of a backup.
+ *
+ * All of it is unpacked and checked in a place that nobody takes for a data directory, because UNFINISHED_RESTORE is in it; the last
+ * step gives it its name. That place is beside the directory that is wanted, or in it where it is a mount point or its parent may not be
+ * written to; then the database is moved last. A restore that is killed leaves such a place, and the next one begins by removing it;
+ * one that fails leaves nothing.
+ */
+import { randomUUID } from "node:crypto";
+import { mkdir, open, readdir, rename, rm, stat, statfs, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { MB } from "../domain/quantities.ts";
+import { checkCopy } from "../store/copy.ts";
+import { NewerDatabaseError, UNFINISHED_RESTORE, openCopy, schemaVersion } from "../store/database.ts";
+import { lockDirectory } from "../store/lock.ts";
+import type { Lock } from "../store/lock.ts";
+import { openVault } from "../vault/vault.ts";
+import type { Staged, Vault } from "../vault/vault.ts";
+import { countHandedOver } from "../workers/reclaim.ts";
+import { syncPath } from "./durable.ts";
+import { astray } from "./evidence.ts";
+import { DamagedBackupError } from "./format.ts";
+import type { Head, Manifest } from "./format.ts";
+import type { Watch } from "./make.ts";
+import { readBackup, unpacked } from "./read.ts";
+
+export type RestoreOrder = {
+  /** The data directory to make, an absolute path: it is missing or empty. */
+  directory: string;
+  /** The stored bytes, compressed or not, and how many they are; null where nobody knows. */
+  source: AsyncIterable<Uint8Array>;
+  size: number | null;
+  /** Whether it is known that the backup was made without evidence, or without some that was missing. */
+  withoutEvidence: boolean;
+  allowMissing: boolean;
+  signal: AbortSignal;
+  watch: Watch;
+};
+
+/** A restore that cannot be done, in words for the operator. */
+export class RestoreError extends Error {
+  override readonly name = "RestoreError";
+}
+
+/** Evidence that is made durable at a time: files and bytes. */
+const AT_ONCE = 64;
+const BYTES_AT_ONCE = 64 * MB;
+
+/**
+ * @throws RestoreError, DamagedBackupError, DamagedDatabaseError, NewerBackupError, NewerDatabaseError, DataDirectoryInUseError, what
+ *   the signal was aborted with, what the operating system refuses. Nothing is left of it then.
+ */
+export async function restoreBackup(order: RestoreOrder): Promise<Manifest> {
+  const place = await preparePlace(order.directory);
+  try {
+    await requireRoom(order, place.work);
+    const manifest = await unpack(order, place.work);
+    order.signal.throwIfAborted();
+    await place.finish();
+    return manifest;
+  } catch (error) {
+    await place.abandon();
+    throw error;
+  }
+}
+
+type Place = { work: string; finish(): Promise<void>; abandon(): Promise<void> };
+
+/** What a restore puts into a directory, the database last: with it the directory is one of data. */
+const PARTS = ["evidence", "assay.db"] as const;
+
+async function preparePlace(directory: string): Promise<Place> {
+  const found = await stat(directory).catch(() => null);
+  if (found && !found.isDirectory()) throw new RestoreError(`${directory} is no directory`);
+  const inside = found !== null;
+  const parent = inside ? directory : dirname(directory);
+  if (!inside && !(await stat(parent).catch(() => null))?.isDirectory()) throw new RestoreError(`there is no directory ${parent}; make it first`);
+  const work = inside ? join(directory, UNFINISHED_RESTORE) : `${directory}.${UNFINISHED_RESTORE}`;
+  const mark = join(work, UNFINISHED_RESTORE);
+  // Only with the mark it is what a restore left; an empty one was killed right after it was made.
+  const left = await readdir(work).catch(() => null);
+  if (left && left.length > 0 && !left.includes(UNFINISHED_RESTORE)) throw new RestoreError(`${work} is in the way, and no restore made it`);
+  if (inside) {
+    const names = (await readdir(directory)).filter((name) => name !== "lost+found" && name !== UNFINISHED_RESTORE && !(left && PARTS.some((part) => part === name)));
+    if (names.length > 0) throw new RestoreError(`${directory} is not empty: it holds ${names.slice(0, 3).join(", ")}; restore into an empty directory, or one that does not exist`);
+  }
+  const remove = async (): Promise<void> => {
+    if (inside) for (const part of [...PARTS].reverse()) await rm(join(directory, part), { recursive: true, force: true });
+    await rm(work, { recursive: true, force: true });
+  };
+  if (left) {
+    if (left.length > 0) lockDirectory(work).release();
+    await remove();
+  }
+
+  await mkdir(work, { mode: 0o700 });
+  await writeFile(mark, "A restore that did not end left this directory.\n", { mode: 0o600 });
+  const lock: Lock = lockDirectory(work);
+  return {
+    work,
+    async finish() {
+      await syncPath(work);
+      if (inside) {
+        for (const part of PARTS) await rename(join(work, part), join(directory, part));
+        await syncPath(directory);
+        await rm(work, { recursive: true });
+      } else {
+        await rm(mark);
+        await syncPath(work);
+        await rename(work, directory);
+      }
+      await syncPath(parent);
+      lock.release();
+    },
+    async abandon() {
+      lock.release();
+      await remove();
+    },
+  };
+}
+
+/** @throws RestoreError where the backup does not fit; what is compressed is known to fit when it did. */
+async function requireRoom({ size }: RestoreOrder, work: string): Promise<void> {
+  const { bavail, bsize } = await statfs(work);
+  if (size !== null && size > bavail * bsize) throw new RestoreError(`the backup needs ${Math.ceil(size / MB)} MB, and ${Math.floor((bavail * bsize) / MB)} MB are free in ${dirname(work)}`);
+}
+
+async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
+  const { source, size, signal, watch } = order;
+  const file = join(work, "assay.db");
+  const vault = openVault({ directory: join(work, "evidence"), staging: join(work, "staging"), ids: randomUUID });
+  try {
+    let read = 0;
+    const watched = async function* (): AsyncGenerator<Uint8Array> {
+      for await (const chunk of source) {
+        signal.throwIfAborted();
+        countHandedOver(chunk.length);
+        watch.reach((read += chunk.length));
+        yield chunk;
+      }
+    };
+    watch.begin("unpacking the backup", size ?? 0);
+    const publisher = publishing(vault);
+    const manifest = await readBackup(unpacked(watched()), {
+      head: (head) => refuseHead(head, order),
+      database: (content) => writeDatabase(file, content),
+      evidence: (_, content, bytes) => publisher.add(content, bytes),
+    });
+    await publisher.flush();
+    watch.begin("checking the database", 0);
+    await checkWhole(order, manifest, file, vault);
+    return manifest;
+  } finally {
+    await vault.close();
+  }
+}
+
+/** Whether it may be restored, told before the first gigabyte. @throws RestoreError, NewerDatabaseError */
+function refuseHead({ schema_version, evidence }: Head, { withoutEvidence }: RestoreOrder): void {
+  if (schema_version > schemaVersion()) throw new NewerDatabaseError("of the backup", schema_version, schemaVersion());
+  if (!evidence && !withoutEvidence) throw new RestoreError("the backup was made without evidence; where the evidence is kept elsewhere, restore it with --without-evidence");
+  if (evidence && withoutEvidence) throw new RestoreError("the backup has its evidence; leave --without-evidence away");
+}
+
+async function writeDatabase(path: string, content: AsyncIterable<Buffer>): Promise<void> {
+  const file = await open(path, "wx", 0o600);
+  try {
+    for await (const block of content) for (let done = 0; done < block.length; ) done += (await file.write(block, done)).bytesWritten;
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Puts evidence into the vault, some files at a time: making each durable alone would take as long as the disk turns. */
+function publishing(vault: Vault): { add(content: AsyncIterable<Buffer>, size: number): Promise<void>; flush(): Promise<void> } {
+  let staged: Staged[] = [];
+  let bytes = 0;
+  const flush = async (): Promise<void> => {
+    const taken = staged;
+    [staged, bytes] = [[], 0];
+    await vault.publish(taken);
+  };
+  return {
+    flush,
+    async add(content, size) {
+      staged.push(await vault.stage(content, { limit: size }));
+      bytes += size;
+      if (staged.length >= AT_ONCE || bytes >= BYTES_AT_ONCE) await flush();
+    },
+  };
+}
+
+/** The last word: what the database is, and that it names no file that is not there. */
+async function checkWhole({ allowMissing, signal }: RestoreOrder, manifest: Manifest, file: string, vault: Vault): Promise<void> {
+  const { schemaVersion: version, rows } = checkCopy(file, true);
+  if (version !== manifest.schema_version) throw new DamagedBackupError(`its database has schema version ${version} instead of ${manifest.schema_version}`);
+  const tables = new Set([...Object.keys(rows), ...Object.keys(manifest.database.rows)]);
+  const other = [...tables].filter((table) => rows[table] !== manifest.database.rows[table]);
+  if (other.length > 0) throw new DamagedBackupError(`the table ${other[0]} has ${rows[other[0] ?? ""] ?? "no"} rows instead of ${manifest.database.rows[other[0] ?? ""] ?? "none"}`);
+  if (!manifest.evidence) return;
+
+  const known = new Set(manifest.files.missing);
+  const db = openCopy(file);
+  try {
+    let absent = 0;
+    const named = await astray(db, vault, ({ digest, problem }) => {
+      signal.throwIfAborted();
+      if (!known.has(digest)) throw new DamagedBackupError(problem);
+      absent += 1;
+    });
+    if (absent !== known.size || named - absent !== manifest.files.count) throw new DamagedBackupError("it holds other evidence than its database names");
+  } finally {
+    db.close();
+  }
+  if (known.size > 0 && !allowMissing) {
+    throw new RestoreError(`the backup lacks ${known.size} evidence files that were missing or damaged when it was made, such as ${manifest.files.missing[0]}; restore it without them with --allow-missing`);
+  }
+}

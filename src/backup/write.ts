@@ -1,0 +1,108 @@
+/** The bytes of a backup, made while somebody takes them: nothing is kept but what is being written. */
+import { createHash } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import { END, headOf, paddingOf } from "../packages/tar.ts";
+import type { Contents, Reference } from "../store/copy.ts";
+import { DamagedEvidenceError } from "../vault/errors.ts";
+import type { Vault } from "../vault/vault.ts";
+import { FORMAT_VERSION, MEMBER, evidenceMember, headText, manifestText, sha256, stampOf, sumsLine, timeOf } from "./format.ts";
+import type { Head, Manifest } from "./format.ts";
+
+/** `at`: epoch seconds. `references` gives the same evidence in the same order each time; null: none goes into the archive. */
+export type ArchiveParts = {
+  at: number;
+  program: Head["program"];
+  database: { copy: FileHandle; bytes: number; contents: Contents };
+  references: (() => Iterable<Reference>) | null;
+  /** Evidence that is left out. */
+  missing: ReadonlySet<string>;
+  vault: Pick<Vault, "read">;
+};
+
+/** Bytes that are read of the database at once. */
+const BLOCK = 256 * 1024;
+
+/**
+ * Gives the archive piece by piece and returns its manifest. A piece is good until the next one is asked for.
+ * @throws MissingEvidenceError, DamagedEvidenceError, what the operating system refuses.
+ */
+export async function* archiveBytes({ at, program, database, references, missing, vault }: ArchiveParts): AsyncGenerator<Uint8Array, Manifest, undefined> {
+  const { schemaVersion, rows } = database.contents;
+  const head: Head = {
+    format: "assay-backup", format_version: FORMAT_VERSION, created_at: stampOf(at), program, schema_version: schemaVersion, evidence: references !== null,
+  };
+  const mtime = timeOf(head);
+  const begin = (name: string, size: number): Iterable<Uint8Array> => headOf({ name, size, mtime, mode: 0o600 });
+  const text = function* (name: string, content: string): Generator<Uint8Array> {
+    const bytes = Buffer.from(content);
+    yield* begin(name, bytes.length);
+    yield bytes;
+    yield paddingOf(bytes.length);
+  };
+
+  const opening = [sumsLine(sha256(headText(head)), MEMBER.head)];
+  yield* text(MEMBER.head, headText(head));
+
+  yield* begin(MEMBER.database, database.bytes);
+  const digest = yield* contentOf(database.copy, database.bytes);
+  yield paddingOf(database.bytes);
+  opening.push(sumsLine(digest, MEMBER.database));
+
+  const given = function* (): Generator<Reference> {
+    for (const reference of references?.() ?? []) if (!missing.has(reference.digest)) yield reference;
+  };
+  const files = { count: 0, bytes: 0, missing: [...missing].sort() };
+  let sumsBytes = Buffer.byteLength(opening.join(""));
+  for (const { digest, size } of given()) {
+    yield* begin(evidenceMember(digest), size);
+    let read = 0;
+    for await (const block of vault.read(digest)) {
+      read += block.length;
+      if (read <= size) yield block;
+    }
+    if (read !== size) throw new DamagedEvidenceError(digest, `it has ${read} bytes, and the database says ${size}`);
+    yield paddingOf(size);
+    files.count += 1;
+    files.bytes += size;
+    sumsBytes += sumsLine(digest, evidenceMember(digest)).length;
+  }
+
+  yield* begin(MEMBER.sums, sumsBytes);
+  const sums = createHash("sha256");
+  for (const lines of batches(opening, given())) {
+    sums.update(lines);
+    yield lines;
+  }
+  yield paddingOf(sumsBytes);
+
+  const manifest: Manifest = { ...head, database: { bytes: database.bytes, sha256: digest, rows }, files, sums_sha256: sums.digest("hex") };
+  yield* text(MEMBER.manifest, manifestText(manifest));
+  yield new Uint8Array(END);
+  return manifest;
+}
+
+/** The bytes of an open file from its beginning; returns their SHA-256. @throws Error when it is shorter. */
+async function* contentOf(file: FileHandle, bytes: number): AsyncGenerator<Uint8Array, string, undefined> {
+  const hash = createHash("sha256");
+  const block = Buffer.alloc(BLOCK);
+  for (let position = 0; position < bytes; ) {
+    const { bytesRead } = await file.read(block, 0, Math.min(BLOCK, bytes - position), position);
+    if (bytesRead === 0) throw new Error(`the copy of the database ends after ${position} bytes instead of ${bytes}`);
+    position += bytesRead;
+    hash.update(block.subarray(0, bytesRead));
+    yield block.subarray(0, bytesRead);
+  }
+  return hash.digest("hex");
+}
+
+/** Lines of SHA256SUMS in pieces of some hundred kilobytes. */
+function* batches(opening: readonly string[], evidence: Iterable<Reference>): Generator<Buffer> {
+  let lines = opening.join("");
+  for (const { digest } of evidence) {
+    lines += sumsLine(digest, evidenceMember(digest));
+    if (lines.length < BLOCK) continue;
+    yield Buffer.from(lines);
+    lines = "";
+  }
+  if (lines !== "") yield Buffer.from(lines);
+}

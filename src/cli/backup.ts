@@ -1,0 +1,91 @@
+/** `assay backup`: everything that a data directory holds, in one archive. */
+import { open } from "node:fs/promises";
+import { resolve } from "node:path";
+import { systemSources } from "../assay.ts";
+import { buildInfo } from "../assets.ts";
+import { checkArchive } from "../backup/check.ts";
+import { makeBackup, IncompleteEvidenceError } from "../backup/make.ts";
+import type { Backup } from "../backup/make.ts";
+import { MB } from "../domain/quantities.ts";
+import { OPTIONS } from "../options.ts";
+import { backupFailure, stopSignal } from "./backup-failures.ts";
+import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { loadLibrary, openEvidence, requireData } from "./data.ts";
+import { commandFailure, EXIT } from "./frame.ts";
+import type { Command } from "./frame.ts";
+import { showProgress } from "./progress.ts";
+
+export const backup: Command = {
+  name: "backup",
+  summary: "Write database and evidence of a data directory to one archive",
+  usage: "FILE|- --data DIRECTORY [OPTIONS]",
+  details: [
+    "Works beside a running server and without one. The archive is the state of one moment; it is a tar file, compressed where",
+    "FILE ends in .tar.gz or .tgz, and appears under its name when it is complete. - writes it to stdout. See assay help restore.",
+  ],
+  options: {
+    overwrite: { kind: "switch", description: "Replace FILE if it is there" },
+    verify: { kind: "switch", description: "Read the archive back and check all of it before it gets its name" },
+    "without-evidence": { kind: "switch", description: "The database alone" },
+    "allow-missing": { kind: "switch", description: "Leave out evidence that is missing or damaged, and say so in the archive" },
+    ...DATA_OPTIONS,
+  },
+  takesConfig: false,
+  positionals: { least: 1, most: 1 },
+  async run(args, io) {
+    const [name = ""] = args.positionals;
+    const json = args.switches.has("json");
+    const problems: string[] = [];
+    if (name === "-" && io.isTty) problems.push("-: stdout is a terminal; send it to a file or a pipe");
+    for (const option of ["overwrite", "verify"]) if (name === "-" && args.switches.has(option)) problems.push(`--${option} needs the name of a file`);
+    if (args.switches.has("without-evidence") && args.switches.has("allow-missing")) problems.push("--allow-missing says nothing with --without-evidence");
+    if (problems.length > 0) throw commandFailure(problems, EXIT.usage);
+    const directory = await dataDirectory(args, io);
+    requireData(directory);
+    loadLibrary(directory);
+
+    const stop = stopSignal(io);
+    const progress = showProgress(io, json);
+    const vault = openEvidence(directory);
+    const began = performance.now();
+    let made: Backup;
+    try {
+      made = await makeBackup({
+        directory, vault, program: buildInfo(), now: systemSources.now, signal: stop, watch: progress,
+        target: name === "-" ? { write: io.writeBytes } : { file: resolve(io.cwd, name), overwrite: args.switches.has("overwrite") },
+        evidence: !args.switches.has("without-evidence"),
+        allowMissing: args.switches.has("allow-missing"),
+        reserve: OPTIONS.diskReserve.parse(OPTIONS.diskReserve.default ?? "") ?? 0,
+        ...(args.switches.has("verify") ? { check: (partial: string) => checkFile(partial, stop) } : {}),
+      });
+    } catch (error) {
+      progress.end();
+      if (error instanceof IncompleteEvidenceError) throw commandFailure([...error.problems, "nothing was written; with --allow-missing the backup is made without them"], EXIT.damaged);
+      throw backupFailure(error, name);
+    } finally {
+      progress.end();
+      await vault.close();
+    }
+
+    const { manifest: { created_at, schema_version, database, files, evidence }, bytes, sha256 } = made;
+    const seconds = Number(((performance.now() - began) / 1000).toFixed(3));
+    const rows = Object.values(database.rows).reduce((sum, count) => sum + count, 0);
+    const text = json
+      ? `${JSON.stringify({ file: name, created_at, schema_version, rows, evidence: evidence ? files : null, bytes, seconds, sha256 })}\n`
+      : [
+          `backup of ${directory} at ${created_at}: ${name === "-" ? "stdout" : name}`,
+          `schema ${schema_version}, ${rows} rows, ${evidence ? `${files.count} evidence files (${megabytes(files.bytes)})` : "no evidence"}`,
+          ...(files.missing.length > 0 ? [`${files.missing.length} evidence files are missing in it: ${files.missing.slice(0, 3).join(", ")}${files.missing.length > 3 ? ", ..." : ""}`] : []),
+          `${megabytes(bytes)} in ${seconds.toFixed(1)} s, SHA-256 ${sha256}\n`,
+        ].join("\n");
+    (name === "-" ? io.stderr : io.stdout)(text);
+    return EXIT.done;
+  },
+};
+
+const megabytes = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
+
+async function checkFile(path: string, signal: AbortSignal): Promise<void> {
+  const file = await open(path, "r");
+  await checkArchive(file.createReadStream(), signal);
+}
