@@ -4,12 +4,14 @@
  */
 import { systemSources } from "./assay.ts";
 import { AppError } from "./errors.ts";
+import type { ScheduledBackups } from "./backup/schedule.ts";
 import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
 import type { Runner } from "./jobs/runner.ts";
 import { createGiveBack } from "./jobs/space.ts";
 import type { Logger } from "./log.ts";
 import type { Room } from "./room.ts";
 import type { Db } from "./store/database.ts";
+import { lockEvidence } from "./store/lock.ts";
 import type { Store } from "./store/index.ts";
 import type { Writer } from "./store/writer.ts";
 import type { Vault } from "./vault/vault.ts";
@@ -52,14 +54,23 @@ const LOG_EVERY_MS = 5_000;
 /** How often free pages of the database are given back, some tens of megabytes each time. */
 const GIVE_BACK_EVERY_MS = 10_000;
 
+/** How often the server looks whether a backup is due, which is a look into a directory. */
+const BACKUP_LOOK_MS = 10_000;
+
 type ChoreParts = {
-  room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger; baseUrl(): string; watchLog(): Promise<void>;
+  directory: string; backups: ScheduledBackups; room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger;
+  baseUrl(): string; watchLog(): Promise<void>;
 };
 
 /** Starts all chores; the function that is returned stops them. */
-export function startChores({ room, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
+export function startChores({ directory, backups, room, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
   const sweep = async (): Promise<void> => {
-    const removed = await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+    // A backup that is being made needs what its copy of the database names; the next turn sweeps.
+    const lock = lockEvidence(directory);
+    if (!lock) return;
+    const removed = await vault
+      .sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE })
+      .finally(lock.release);
     if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
   };
   const sweepDeliveries = async (): Promise<void> => {
@@ -90,6 +101,7 @@ export function startChores({ room, db, store, vault, writer, runner, logger, ba
     repeat(watchLog, LOG_EVERY_MS, logger, "emptying the write-ahead log"),
     repeat(giveBack, GIVE_BACK_EVERY_MS, logger, "giving back free pages"),
     repeat(room.look, ROOM_EVERY_MS, logger, "looking at the free space"),
+    repeat(backups.look, BACKUP_LOOK_MS, logger, "looking whether a backup is due"),
     repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
     repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
     repeat(sweepSessions, SWEEP_EVERY_MS, logger, "sweeping the sessions of long ago"),

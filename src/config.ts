@@ -113,7 +113,7 @@ const TOGETHER: readonly (readonly OptionName[])[] = [
 
 /** Options that say nothing without another one. */
 const NEEDED: readonly (readonly [OptionName, OptionName])[] = [
-  ["oidcRoles", "oidcIssuer"], ["backupDirectory", "backupEvery"], ["s3Endpoint", "evidenceStore"], ["s3AccessKey", "evidenceStore"],
+  ["oidcRoles", "oidcIssuer"], ["s3Endpoint", "evidenceStore"], ["s3AccessKey", "evidenceStore"],
 ];
 
 /** What is missing in a configuration, for who uses all of it: a command that reads two options is not held up by the others. */

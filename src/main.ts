@@ -12,6 +12,9 @@ import type { Io } from "./cli/frame.ts";
 // Whatever the program writes (database, evidence, backups, keys) is nobody else's business.
 process.umask(0o077);
 
+// Takes the signal from Node, which would open its debugger. Commands that want it listen too.
+process.on("SIGUSR1", () => undefined);
+
 // A reader that goes away (`assay openapi | head`) is no failure, and no reason for a server to end. What else goes wrong with
 // the streams could not be told anywhere.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);

@@ -10,8 +10,9 @@ import { createApp, createMetricsApp, createWriting, newPublicId, prepareDirecto
 import type { App } from "./assay.ts";
 import { listen, unlisten } from "./listen.ts";
 import type { Bindable } from "./listen.ts";
-import { createRecordingPool, openCustomTypes, startEvidenceWorker, startPackageWorker } from "./threads.ts";
+import { createRecordingPool, openCustomTypes, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
+import { backupDirectory, createScheduledBackups } from "./backup/schedule.ts";
 import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
 import { defaultBaseUrl } from "./config.ts";
@@ -40,6 +41,7 @@ import { lockDirectory } from "./store/lock.ts";
 import { isStorageFailure } from "./store/writer.ts";
 import { walBytes, walReaders } from "./store/wal.ts";
 import { openVault } from "./vault/vault.ts";
+import { createBackupMaker } from "./workers/backups.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 import { createPackageMaker } from "./workers/packages.ts";
 
@@ -67,6 +69,8 @@ export type Instance = {
   metricsUrl: string | null;
   /** The one-time token for the first administrator; null where somebody is known already. */
   setup: Setup | null;
+  /** Makes a backup now, where scheduled ones go. Never rejects: what becomes of it is logged. */
+  backUp(): Promise<void>;
   /** Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others. */
   stop(): Promise<void>;
 };
@@ -222,11 +226,21 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     }
     runner.wake();
 
+    const maker = createBackupMaker({ start: startBackupWorker });
+    const backups = createScheduledBackups({
+      directory: backupDirectory(config, directory), own: config.backupDirectory === null, every: config.backupEvery, keep: config.backupKeep,
+      now: systemSources.now, logger,
+      run: (order) => maker.make({ directory, evidence, staging, reserve: config.diskReserve, program: buildInfo(), ...order }),
+    });
+    closers.push(() => {
+      backups.close();
+      return maker.close();
+    });
     closers.push(startChores({
-      room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
+      directory, backups, room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
       watchLog: createLogWatch({ file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) }, checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null, logger }),
     }));
-    return { url, baseUrl, metricsUrl, setup, stop: close };
+    return { url, baseUrl, metricsUrl, setup, backUp: () => backups.make("signal"), stop: close };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
     throw error;

@@ -18,6 +18,9 @@ export const startPackageWorker = (options: WorkerOptions): Worker =>
   // What it makes lives for a moment: a small nursery keeps it small.
   startWorker("package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
+/** Starts the thread that makes one backup; the database must be open already. */
+export const startBackupWorker = (options: WorkerOptions): Worker => startWorker("backup-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
+
 /** The thread that records large reports on a connection of its own; its database must be open already. */
 export const createRecordingPool = (directory: string, checkpoints: "own" | "external" = "own"): RecordingPool =>
   createPool({

@@ -33,12 +33,17 @@ import { archiveBytes } from "./write.ts";
 /** Told of the parts of the work, in bytes or files. */
 export type Watch = { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
 
+type FileTarget = { file: string; partial?: string; overwrite: boolean };
+
 export type BackupOrder = {
   /** The data directory. */
   directory: string;
   vault: Pick<Vault, "list" | "read" | "verify">;
-  /** An absolute path, compressed if it ends in .gz or .tgz; or who takes the bytes. */
-  target: { file: string; overwrite: boolean } | { write(bytes: Uint8Array): Promise<void> };
+  /**
+   * An absolute path, compressed if it ends in .gz or .tgz, and what it is called as long as it is not complete, FILE.partial unless given;
+   * or who takes the bytes.
+   */
+  target: FileTarget | { write(bytes: Uint8Array): Promise<void> };
   /** Whether evidence goes into it. */
   evidence: boolean;
   /** Whether evidence that is missing or damaged is left out; otherwise it is the end of the backup. */
@@ -90,9 +95,9 @@ export async function makeBackup(order: BackupOrder): Promise<Backup> {
   if ("file" in target) await refuseTarget(target);
   const lock = await waitFor(order);
   try {
-    const base = "file" in target ? target.file : join(directory, "backups", "assay-backup-stream");
-    if (!("file" in target)) await mkdir(dirname(base), { recursive: true, mode: 0o700 });
-    const copy = await copyOf(order, base);
+    const partial = "file" in target ? partialOf(target) : join(directory, "backups", "assay-backup-stream.partial");
+    if (!("file" in target)) await mkdir(dirname(partial), { recursive: true, mode: 0o700 });
+    const copy = await copyOf(order, partial);
     try {
       return await writeArchive(order, copy);
     } finally {
@@ -114,7 +119,9 @@ async function waitFor({ directory, signal }: BackupOrder): Promise<Lock> {
   }
 }
 
-async function refuseTarget({ file, overwrite }: { file: string; overwrite: boolean }): Promise<void> {
+const partialOf = ({ file, partial = `${file}.partial` }: FileTarget): string => partial;
+
+async function refuseTarget({ file, overwrite }: FileTarget): Promise<void> {
   const parent = await stat(dirname(file)).catch(() => null);
   if (!parent?.isDirectory()) throw new BackupError(`there is no directory ${dirname(file)}; make it first`);
   const found = await stat(file).catch(() => null);
@@ -126,16 +133,16 @@ async function refuseTarget({ file, overwrite }: { file: string; overwrite: bool
  * Room for the copy and, beside it, the archive, whose size is known unless it is compressed.
  * @throws BackupError
  */
-async function requireRoom({ directory, target, evidence, reserve }: BackupOrder, db: Db, base: string): Promise<void> {
+async function requireRoom({ directory, target, evidence, reserve }: BackupOrder, db: Db, parent: string): Promise<void> {
   const size = sizeOf(db);
   const plain = "file" in target && !isCompressed(target.file);
   const needed = size + (plain ? size + (evidence ? countReferences(db).bytes : 0) : 0);
-  const [place, data] = await Promise.all([stat(dirname(base)), stat(directory)]);
-  const { bavail, bsize } = await statfs(dirname(base));
+  const [place, data] = await Promise.all([stat(parent), stat(directory)]);
+  const { bavail, bsize } = await statfs(parent);
   const free = bavail * bsize - (place.dev === data.dev ? reserve : 0);
   if (needed > free) {
     const kept = place.dev === data.dev ? `, the ${megabytes(reserve)} that stay free for the server not counted` : "";
-    throw new BackupError(`the backup needs up to ${megabytes(needed)} in ${dirname(base)}, where ${megabytes(Math.max(0, free))} are free${kept}; give a place with more room`);
+    throw new BackupError(`the backup needs up to ${megabytes(needed)} in ${parent}, where ${megabytes(Math.max(0, free))} are free${kept}; give a place with more room`);
   }
 }
 
@@ -145,12 +152,12 @@ const megabytes = (bytes: number): string => `${Math.ceil(bytes / MB)} MB`;
 /** A complete copy of the database of the moment `at`: a file without a name, and a connection to it. */
 type Copy = { at: number; file: FileHandle; bytes: number; contents: Contents; lines: Db };
 
-async function copyOf(order: BackupOrder, base: string): Promise<Copy> {
+async function copyOf(order: BackupOrder, partial: string): Promise<Copy> {
   const { directory, signal, watch, now } = order;
-  const name = `${base}.partial-db`;
+  const name = `${partial}-db`;
   const db = openAsIs(directory);
   try {
-    await requireRoom(order, db, base);
+    await requireRoom(order, db, dirname(partial));
     await removeCopy(name);
     await (await open(name, "wx", 0o600)).close();
     watch.begin("copying the database", sizeOf(db));
@@ -191,7 +198,7 @@ async function writeArchive(order: BackupOrder, { at, file: copy, bytes, content
   };
   watch.begin("writing the backup", bytes + (evidence ? countReferences(lines).bytes : 0));
   try {
-    const written = "file" in target ? await writeFile(order, target.file, archive()) : await hashed(archive(), target.write);
+    const written = "file" in target ? await writeFile(order, target, archive()) : await hashed(archive(), target.write);
     return { manifest: manifest as unknown as Manifest, ...written };
   } catch (error) {
     throw error instanceof DamagedEvidenceError || error instanceof MissingEvidenceError ? new IncompleteEvidenceError([error.message]) : error;
@@ -243,8 +250,9 @@ async function hashed(pieces: AsyncIterable<Uint8Array>, take: (piece: Uint8Arra
   return { bytes, sha256: hash.digest("hex") };
 }
 
-async function writeFile({ check, target }: BackupOrder, name: string, archive: AsyncIterable<Uint8Array>): Promise<Written> {
-  const partial = `${name}.partial`;
+async function writeFile({ check }: BackupOrder, target: FileTarget, archive: AsyncIterable<Uint8Array>): Promise<Written> {
+  const { file: name } = target;
+  const partial = partialOf(target);
   // What is there was left by a process that was killed: nobody else makes a backup of this directory.
   await rm(partial, { force: true });
   const file = await open(partial, "wx", 0o600);
@@ -266,7 +274,7 @@ async function writeFile({ check, target }: BackupOrder, name: string, archive: 
     } else written = await hashed(archive, take);
     await file.sync();
     await check?.(partial);
-    if ("overwrite" in target) await refuseTarget(target);
+    await refuseTarget(target);
     const [mine, named] = await Promise.all([file.stat(), stat(partial)]);
     if (mine.ino !== named.ino) throw new BackupError(`somebody else writes to ${partial}; give every data directory backups of its own`);
     await rename(partial, name);

@@ -86,6 +86,9 @@ export async function runServer(
   const logger = createLogger({ level: config.logLevel, destination });
   io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
   const stop = io.stopRequested();
+  // From the beginning: who asks while the server starts gets a backup when it runs.
+  const started = Promise.withResolvers<Instance>();
+  io.onSignal("SIGUSR1", () => void started.promise.then((instance) => instance.backUp()));
 
   try {
     // First of all, because the data directory is one of the places from which the library can be loaded.
@@ -105,6 +108,7 @@ export async function runServer(
     }).catch((error: unknown) => {
       throw listenFailure(error, config) ?? error;
     });
+    started.resolve(instance);
     const { text, fields } = (rules.announce ?? addresses)(instance);
     io.stdout(json ? `${JSON.stringify(fields)}\n` : text);
     logger.info({ signal: await stop }, "stopping");

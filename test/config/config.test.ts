@@ -374,11 +374,11 @@ shown("ranges, roles and addresses are shown as they are written", () => {
 
 shown("what is missing is told for everything at once", () => {
   assert.equal(missingOptions(configOf({})), []);
-  const flags = { "tls-key": "k.pem", "oidc-issuer": "https://id.example", "oidc-client-id": "x", "backup-directory": "/b" };
+  const flags = { "tls-key": "k.pem", "oidc-issuer": "https://id.example", "oidc-client-id": "x", "s3-endpoint": "http://s3.example" };
   assert.equal(missingOptions(configOf({ flags })), [
     "tls-cert and tls-key belong together: give --tls-cert FILE or ASSAY_TLS_CERT too",
     "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or ASSAY_OIDC_CLIENT_SECRET too",
-    "backup-directory says nothing without backup-every: give --backup-every DURATION or ASSAY_BACKUP_EVERY too",
+    "s3-endpoint says nothing without evidence-store: give --evidence-store URL or ASSAY_EVIDENCE_STORE too",
   ]);
 });
 

@@ -17,9 +17,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
   // What a backup is, how one is made, read and restored: whole data directories.
-  backup: ["store", "vault", "packages/tar.ts", "domain", "workers/reclaim.ts"],
+  backup: ["store", "vault", "packages/tar.ts", "domain", "options.ts", "log.ts", "workers/reclaim.ts"],
   // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
-  workers: ["store", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
+  workers: ["store", "backup", "vault/vault.ts", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
   packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts", "domain/networks.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
