@@ -107,6 +107,8 @@ async function preparePlace(directory: string): Promise<Place> {
       } else {
         await rm(mark);
         await syncPath(work);
+        // Before the rename, because it removes its journal by the name that it knows.
+        lock.release();
         await rename(work, directory);
       }
       await syncPath(parent);

@@ -12,7 +12,11 @@ import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
 
 export type Outcome = { code: number; out: string; err: string };
-export type Surroundings = { stdin?: string; env?: Record<string, string>; cwd?: string; /** What is typed at a terminal, where nothing is shown; stdin is one then. */ typed?: (string | null)[] };
+export type Surroundings = {
+  stdin?: string | Buffer; stdinIsTty?: boolean; isTty?: boolean; env?: Record<string, string>; cwd?: string;
+  /** What is typed at a terminal, where nothing is shown; stdin is one then. */
+  typed?: (string | null)[];
+};
 
 /** One command to its end. */
 export async function cli(argv: readonly string[], surroundings: Surroundings = {}): Promise<Outcome> {
@@ -55,12 +59,12 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
       for (const listener of listeners) listener();
     },
     stdin: (async function* () {
-      yield Buffer.from(surroundings.stdin ?? "");
+      yield typeof surroundings.stdin === "string" ? Buffer.from(surroundings.stdin) : (surroundings.stdin ?? Buffer.alloc(0));
     })(),
     env: surroundings.env ?? {},
     cwd: surroundings.cwd ?? tmpdir(),
-    isTty: false,
-    stdinIsTty: surroundings.typed !== undefined,
+    isTty: surroundings.isTty ?? false,
+    stdinIsTty: surroundings.stdinIsTty ?? surroundings.typed !== undefined,
     stderrIsTty: false,
     async askHidden(question) {
       err += question;

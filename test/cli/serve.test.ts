@@ -36,7 +36,7 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     assert.equal(lines.map(({ level, msg }) => `${level} ${msg}`).sort(), ["info request", "info stopping"], "probes are not logged");
     await fetch(`${url}/ready`).then(() => assert.unreachable("it still listens"), () => undefined);
 
-    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "setup-token", "staging"], "no journal, no WAL");
+    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "evidence.lock", "setup-token", "staging"], "no journal, no WAL");
     assert.equal(readdirSync(join(data, "staging")), []);
     lockDirectory(data).release();
     assert.is(look(data, (_, db) => db.pragma("integrity_check", { simple: true })), "ok");
