@@ -1,0 +1,189 @@
+/** Backups by the clock: when, what is kept, and what becomes of failures. The clock is the test's, and so is who makes them. */
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { BackupError, IncompleteEvidenceError } from "../../src/backup/make.ts";
+import { backupDirectory, createScheduledBackups, lastBackup } from "../../src/backup/schedule.ts";
+import { newDirectory, removeDirectories } from "./given.ts";
+
+const test = suite("backup/schedule");
+test.after(removeDirectories);
+
+/** 2026-01-01T00:00:00Z */
+const START = 1_767_225_600;
+const HOUR = 3600;
+const MADE = { bytes: 3, sha256: "0".repeat(64), rows: 1, files: 0, missing: 0 };
+
+/** A schedule over a new directory. `fail` is what the next attempts end with. */
+function scheduled({ every = HOUR as number | null, keep = 3, directory = join(newDirectory(), "backups"), own = true } = {}) {
+  const clock = { at: START };
+  const fail: Error[] = [];
+  const log: [string, string, any][] = [];
+  const runs: { name: string; allowMissing: boolean }[] = [];
+  const logger = (level: string) => (fields: object, text: string) => void log.push([level, text, fields]);
+  const create = () => createScheduledBackups({
+    directory, own, every, keep, now: () => clock.at, logger: { info: logger("info"), error: logger("error") } as never,
+    async run({ file, partial, allowMissing, at }) {
+      assert.equal([partial, at], [join(directory, "assay-backup.partial"), Math.floor(clock.at)]);
+      runs.push({ name: file.slice(directory.length + 1), allowMissing });
+      const error = fail.shift();
+      if (error) throw error;
+      writeFileSync(file, "tar");
+      return MADE;
+    },
+  });
+  let backups = create();
+  return {
+    directory, clock, fail, log, runs,
+    files: () => readdirSync(directory).sort(),
+    restart: () => void (backups = create()),
+    make: () => backups.make("signal"),
+    close: () => backups.close(),
+    /** Looks once after so many seconds. */
+    async after(seconds: number) {
+      clock.at += seconds;
+      await backups.look();
+    },
+  };
+}
+
+test("the first is made at once, the next ones so much later each, and the oldest go", async () => {
+  const world = scheduled();
+  for (const seconds of [0, 10, HOUR - 11, 1, HOUR, HOUR, HOUR]) await world.after(seconds);
+  assert.equal(world.files(), ["assay-backup-20260101T020000Z.tar", "assay-backup-20260101T030000Z.tar", "assay-backup-20260101T040000Z.tar"]);
+  assert.is(world.runs.length, 5);
+  assert.equal(world.log.filter(([, text]) => text === "removed old backups").map(([, , { files }]) => files), [["assay-backup-20260101T000000Z.tar"], ["assay-backup-20260101T010000Z.tar"]]);
+  const [level, text, fields] = world.log[0] ?? [];
+  assert.equal([level, text, fields], ["info", "made a backup", { file: join(world.directory, "assay-backup-20260101T000000Z.tar"), ...MADE, reason: "schedule" }]);
+});
+
+test("restarts neither shift nor skip nor repeat one", async () => {
+  const world = scheduled();
+  await world.after(0);
+  for (let minute = 1; minute < 60; minute += 1) {
+    world.restart();
+    await world.after(60);
+  }
+  assert.is(world.runs.length, 1);
+  world.restart();
+  await world.after(60);
+  assert.is(world.runs.length, 2);
+  // Down for a day: one at once, and the next an hour after that.
+  world.restart();
+  await world.after(24 * HOUR);
+  await world.after(HOUR - 1);
+  assert.is(world.runs.length, 3);
+  await world.after(1);
+  assert.is(world.runs.length, 4);
+});
+
+test("only complete backups of our own names are counted and removed", async () => {
+  const world = scheduled({ keep: 1 });
+  mkdirSync(world.directory);
+  const others = ["assay-backup-20250101T000000Z.tar.gz", "assay-backup-20250101T000000Z.tar.partial", "my-assay-backup-20250101T000000Z.tar", "assay-backup-20251399T000000Z.tar", "assay-schema-3-before-4-20250101T000000Z.db", "notes"];
+  for (const name of [...others, "assay-backup-20250101T000000Z.tar"]) writeFileSync(join(world.directory, name), "");
+  await world.after(0);
+  assert.equal(world.files(), [...others, "assay-backup-20260101T000000Z.tar"].sort());
+});
+
+test("a backup by hand counts for the clock too", async () => {
+  const world = scheduled();
+  await world.after(0);
+  world.clock.at += HOUR - 60;
+  await world.make();
+  await world.after(60);
+  assert.is(world.runs.length, 2);
+  assert.is(world.log.at(-1)?.[2].reason, "signal");
+});
+
+test("without a schedule there are those by hand alone", async () => {
+  const world = scheduled({ every: null });
+  await world.after(0);
+  await world.after(1000 * HOUR);
+  assert.is(world.runs.length, 0);
+  await world.make();
+  assert.is(world.runs.length, 1);
+});
+
+test("never two at once", async () => {
+  const world = scheduled();
+  await Promise.all([world.make(), world.make(), world.after(0)]);
+  assert.is(world.runs.length, 1);
+  assert.equal(world.log.map(([, text]) => text).sort(), ["a backup is being made already", "made a backup"]);
+});
+
+test("a failure is an error in the log, costs no old backup, and is tried again after a quarter of an hour", async () => {
+  const world = scheduled({ keep: 1 });
+  await world.after(0);
+  world.fail.push(new BackupError("no room"), new Error("EIO"));
+  await world.after(HOUR);
+  assert.equal(world.log.at(-1), ["error", "no backup could be made; it is tried again", { error: "no room", reason: "schedule", directory: world.directory }]);
+  await world.after(899);
+  assert.is(world.runs.length, 2);
+  await world.after(1);
+  assert.is(world.log.at(-1)?.[2].err.message, "EIO");
+  assert.equal(world.files(), ["assay-backup-20260101T000000Z.tar"]);
+  await world.after(900);
+  assert.equal(world.files(), ["assay-backup-20260101T013000Z.tar"]);
+  await world.after(HOUR - 1);
+  assert.is(world.runs.length, 4);
+});
+
+test("where evidence is damaged there is one backup without it, which stands for no good one", async () => {
+  const world = scheduled({ keep: 1 });
+  await world.after(0);
+  const incomplete = new IncompleteEvidenceError(["evidence aa is missing"]);
+  for (const seconds of [HOUR, HOUR]) {
+    world.fail.push(incomplete);
+    await world.after(seconds);
+  }
+  assert.equal(world.runs.map(({ allowMissing }) => allowMissing), [false, false, true, false, true]);
+  assert.equal(world.files(), ["assay-backup-20260101T000000Z.tar", "assay-backup-20260101T020000Z.incomplete.tar"]);
+  const [level, text, { problems }] = world.log.at(-1) ?? ["", "", {}];
+  assert.equal([level, problems], ["error", ["evidence aa is missing"]]);
+  assert.match(text, "the backup lacks evidence");
+  assert.is(lastBackup(world.directory)?.file, "assay-backup-20260101T000000Z.tar");
+  // Mended: the next good one takes its place.
+  await world.after(900);
+  assert.equal(world.files(), ["assay-backup-20260101T021500Z.tar"]);
+});
+
+test("files from a clock that was wrong keep nothing from being made or kept", async () => {
+  const world = scheduled({ keep: 1 });
+  mkdirSync(world.directory);
+  writeFileSync(join(world.directory, "assay-backup-20300101T000000Z.tar"), "");
+  await world.after(0);
+  await world.after(HOUR);
+  assert.equal(world.files(), ["assay-backup-20260101T010000Z.tar", "assay-backup-20300101T000000Z.tar"]);
+});
+
+test("a directory that the operator named is not made: it may be a disk that is not there", async () => {
+  const directory = join(newDirectory(), "mnt");
+  const world = scheduled({ directory, own: false });
+  await world.after(0);
+  assert.is(world.log.at(-1)?.[0], "error");
+  assert.throws(() => readdirSync(directory));
+});
+
+test("what the end of the server interrupts is no failure", async () => {
+  const world = scheduled();
+  world.fail.push(new Error("the server stops"));
+  world.close();
+  await world.make();
+  assert.equal(world.log.map(([level, text]) => [level, text]), [["info", "the backup is given up, because the server stops"]]);
+});
+
+test("the last good backup is told from the directory alone", async () => {
+  const world = scheduled();
+  assert.is(lastBackup(world.directory), null);
+  await world.after(0.5);
+  await world.after(HOUR);
+  assert.equal(lastBackup(world.directory), { file: "assay-backup-20260101T010000Z.tar", time: START + HOUR, bytes: 3 });
+  assert.is(readFileSync(join(world.directory, "assay-backup-20260101T010000Z.tar"), "utf8"), "tar");
+  rmSync(world.directory, { recursive: true });
+  assert.is(lastBackup(world.directory), null);
+  assert.equal([backupDirectory({ backupDirectory: null }, "/data"), backupDirectory({ backupDirectory: "/mnt/b" }, "/data")], ["/data/backups", "/mnt/b"]);
+});
+
+test.run();
