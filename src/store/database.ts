@@ -5,11 +5,12 @@
  * transaction, after a complete copy of the database was written and synced; a commit that was acknowledged survives the
  * loss of power (WAL with synchronous=FULL).
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../assets.ts";
 import { loadAddon } from "./addon.ts";
+import { copyBefore } from "./migration-copy.ts";
 
 export type Db = Database.Database;
 
@@ -85,7 +86,7 @@ export const schemaVersion = (): number => listAssets("migrations/").length;
  * @param directory the data directory; `assay.db` in it is opened, copies before migrations go to `backups/`.
  * @param now epoch seconds, for the name of the copy.
  * @param steps the migrations that lead to the present; those of this program unless a test says otherwise.
- * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError.
+ * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, NoRoomForCopyError.
  */
 export function openDatabase(directory: string, now: number, steps: readonly Migration[] = migrations()): Db {
   const file = join(directory, "assay.db");
@@ -256,21 +257,5 @@ function inTransaction(db: Db, work: () => void): void {
   } catch (error) {
     if (db.inTransaction) db.exec("ROLLBACK");
     throw error;
-  }
-}
-
-/** A complete, consistent copy, synced to disk, before the first migration touches anything. */
-function copyBefore(db: Db, backups: string, from: number, to: number, now: number): void {
-  mkdirSync(backups, { recursive: true, mode: 0o700 });
-  const stamp = new Date(now * 1000).toISOString().replace(/[-:]/g, "").replace(/\.\d+/, "");
-  const copy = join(backups, `assay-schema-${from}-before-${to}-${stamp}.db`);
-  db.prepare("VACUUM INTO ?").run(copy);
-  for (const path of [copy, backups]) {
-    const descriptor = openSync(path, "r");
-    try {
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
   }
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/addon.ts";
 import { NewerDatabaseError, applyMigrations, migrations, openDatabase, openMemory, schemaVersion } from "../../src/store/database.ts";
-
+import { NoRoomForCopyError } from "../../src/store/migration-copy.ts";
 import { DataDirectoryInUseError, lockDirectory } from "../../src/store/lock.ts";
 import { walBytes } from "../../src/store/wal.ts";
 
@@ -138,6 +138,59 @@ test("a migration that fails leaves the database as it was, with its copy beside
     db.close();
     assert.is(readdirSync(join(directory, "backups")).length, 1);
   });
+});
+
+test("the copy of a failed migration is the whole database, the log included, and the way back", () => {
+  inDirectory((directory) => {
+    const killed = openDatabase(directory, NOW);
+    killed.prepare("INSERT INTO templates (public_id, content) VALUES ('t', 'in the log')").run();
+    assert.ok(statSync(join(directory, "assay.db-wal")).size > 0, "the row is in the log");
+    const broken = (n: number) => [...migrations(), { version: schemaVersion() + 1, name: "broken.sql", sql: `DELETE FROM templates; CREATE TABLE broken${n} (id NOTYPE) STRICT` }];
+    // The connection is left open, as by a process that was killed.
+    for (const n of [1, 2, 3]) assert.throws(() => openDatabase(directory, NOW + n, broken(n)), /unknown datatype/);
+    const copies = readdirSync(join(directory, "backups"));
+    assert.equal(copies, [`assay-schema-${schemaVersion()}-before-${schemaVersion() + 1}-20231114T221323Z.db`], "one, however often it was tried");
+    assert.is(statSync(join(directory, "backups", copies[0] as string)).mode & 0o777, 0o600);
+    assert.equal(killed.prepare("SELECT content FROM templates").pluck().all(), ["in the log"]);
+    killed.close();
+    inDirectory((other) => {
+      copyFileSync(join(directory, "backups", copies[0] as string), join(other, "assay.db"));
+      const back = openDatabase(other, NOW);
+      assert.equal(back.prepare("SELECT content FROM templates").pluck().all(), ["in the log"]);
+      back.close();
+    });
+  });
+});
+
+test("what a killed copy left is no copy, and old copies are few", () => {
+  inDirectory((directory) => {
+    openDatabase(directory, NOW).close();
+    const backups = join(directory, "backups");
+    mkdirSync(backups);
+    const old = ["assay-schema-1-before-2-20200101T000000Z.db", "assay-schema-2-before-3-20210101T000000Z.db", "assay-schema-1-before-3-20220101T000000Z.db"];
+    for (const name of [...old, "assay-schema.partial", "assay-backup-20200101T000000Z.tar"]) writeFileSync(join(backups, name), "old");
+    const next = schemaVersion() + 1;
+    openDatabase(directory, NOW, [...migrations(), { version: next, name: "next.sql", sql: "SELECT 1" }]).close();
+    assert.equal(readdirSync(backups).sort(), [...old.slice(1), "assay-backup-20200101T000000Z.tar", `assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`].sort());
+  });
+});
+
+test("a copy that cannot be made is the end of the migration, before it began", () => {
+  inDirectory((directory) => {
+    openDatabase(directory, NOW).close();
+    const before = readFileSync(join(directory, "assay.db"));
+    writeFileSync(join(directory, "backups"), "in the way");
+    const steps = [...migrations(), { version: schemaVersion() + 1, name: "next.sql", sql: "CREATE TABLE more (id INTEGER) STRICT" }];
+    assert.throws(() => openDatabase(directory, NOW, steps), /EEXIST/);
+    assert.equal(readFileSync(join(directory, "assay.db")), before);
+  });
+});
+
+test("too little room is told with what is needed and what there is", () => {
+  assert.is(
+    new NoRoomForCopyError("/data/backups", 3_000_000_000, 10_000_000).message,
+    "the database must be brought up to date, and before that it is copied to /data/backups: that needs 2862 MB, and 10 MB are free. Nothing was changed; make room and start again",
+  );
 });
 
 test("one process per data directory", () => {
