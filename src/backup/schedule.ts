@@ -2,7 +2,7 @@
  * Backups that a server makes by itself: when one is due, how it is called, which are kept. The directory is the only memory, so a
  * restart shifts nothing and skips nothing, and whoever wants to know of the last good backup lists it.
  */
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Config } from "../options.ts";
@@ -92,13 +92,16 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
   }
 
   async function attempt(reason: string): Promise<void> {
-    const at = Math.floor(now());
+    const at = now();
+    // A name tells seconds, and two of one second are two.
+    let named = Math.floor(at);
+    while (existsSync(join(directory, nameOf(named, true)))) named += 1;
     if (own) await mkdir(directory, { recursive: true, mode: 0o700 });
-    const order = (complete: boolean) => ({ file: join(directory, nameOf(at, complete)), partial: join(directory, "assay-backup.partial"), allowMissing: !complete, at });
+    const order = (complete: boolean) => ({ file: join(directory, nameOf(named, complete)), partial: join(directory, "assay-backup.partial"), allowMissing: !complete, at });
     try {
       const made = await run(order(true));
       logger.info({ file: order(true).file, ...made, reason }, "made a backup");
-      await removeOld(at);
+      await removeOld(named);
     } catch (error) {
       if (!(error instanceof IncompleteEvidenceError)) throw error;
       // What there is must not go unsaved because of one file; but it is no good backup, and pushes none of those out.
@@ -107,7 +110,7 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
         { file: order(false).file, ...made, reason, problems: error.problems },
         "the backup lacks evidence that is missing or damaged: put that back from an earlier backup, and see assay help backup",
       );
-      for (const name of namesIn(directory)) if (INCOMPLETE.test(name) && name !== nameOf(at, false)) await rm(join(directory, name), { force: true });
+      for (const name of namesIn(directory)) if (INCOMPLETE.test(name) && name !== nameOf(named, false)) await rm(join(directory, name), { force: true });
       failedAt = now();
       return;
     }

@@ -25,7 +25,7 @@ function scheduled({ every = HOUR as number | null, keep = 3, directory = join(n
   const create = () => createScheduledBackups({
     directory, own, every, keep, now: () => clock.at, logger: { info: logger("info"), error: logger("error") } as never,
     async run({ file, partial, allowMissing, at }) {
-      assert.equal([partial, at], [join(directory, "assay-backup.partial"), Math.floor(clock.at)]);
+      assert.equal([partial, at], [join(directory, "assay-backup.partial"), clock.at]);
       runs.push({ name: file.slice(directory.length + 1), allowMissing });
       const error = fail.shift();
       if (error) throw error;
@@ -95,6 +95,13 @@ test("a backup by hand counts for the clock too", async () => {
   await world.after(60);
   assert.is(world.runs.length, 2);
   assert.is(world.log.at(-1)?.[2].reason, "signal");
+});
+
+test("two of one second are two", async () => {
+  const world = scheduled();
+  await world.make();
+  await world.make();
+  assert.equal(world.files(), ["assay-backup-20260101T000000Z.tar", "assay-backup-20260101T000001Z.tar"]);
 });
 
 test("without a schedule there are those by hand alone", async () => {
