@@ -1,4 +1,5 @@
 /** Whether an archive is whole, without unpacking it. */
+import { createReadStream } from "node:fs";
 import type { Manifest } from "./format.ts";
 import { readBackup, unpacked } from "./read.ts";
 
@@ -12,3 +13,7 @@ export async function checkArchive(source: AsyncIterable<Uint8Array>, signal: Ab
   };
   return readBackup(unpacked(source), { head: () => undefined, database: through, evidence: (_, content) => through(content) });
 }
+
+/** The same for a file. */
+export const checkFile = async (path: string, signal: AbortSignal): Promise<void> =>
+  void (await checkArchive(createReadStream(path, { highWaterMark: 256 * 1024 }), signal));

@@ -7,7 +7,7 @@
  * one that fails leaves nothing.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, stat, statfs, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, rmdir, stat, statfs, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MB } from "../domain/quantities.ts";
 import { checkCopy } from "../store/copy.ts";
@@ -59,7 +59,8 @@ export async function restoreBackup(order: RestoreOrder): Promise<Manifest> {
     await place.finish();
     return manifest;
   } catch (error) {
-    await place.abandon();
+    // What cannot be removed is refused by its mark; why it came to that is what the operator must hear.
+    await place.abandon().catch(() => undefined);
     throw error;
   }
 }
@@ -77,25 +78,31 @@ async function preparePlace(directory: string): Promise<Place> {
   if (!inside && !(await stat(parent).catch(() => null))?.isDirectory()) throw new RestoreError(`there is no directory ${parent}; make it first`);
   const work = inside ? join(directory, UNFINISHED_RESTORE) : `${directory}.${UNFINISHED_RESTORE}`;
   const mark = join(work, UNFINISHED_RESTORE);
-  // Only with the mark it is what a restore left; an empty one was killed right after it was made.
+  // Only with the mark it is what a restore left. An empty one was left before the first step, or after the last.
   const left = await readdir(work).catch(() => null);
-  if (left && left.length > 0 && !left.includes(UNFINISHED_RESTORE)) throw new RestoreError(`${work} is in the way, and no restore made it`);
+  const unfinished = left?.includes(UNFINISHED_RESTORE) ?? false;
+  if (left && left.length > 0 && !unfinished) throw new RestoreError(`${work} is in the way, and no restore made it`);
   if (inside) {
-    const names = (await readdir(directory)).filter((name) => name !== "lost+found" && name !== UNFINISHED_RESTORE && !(left && PARTS.some((part) => part === name)));
+    const names = (await readdir(directory)).filter((name) => name !== "lost+found" && name !== UNFINISHED_RESTORE && !(unfinished && PARTS.some((part) => part === name)));
     if (names.length > 0) throw new RestoreError(`${directory} is not empty: it holds ${names.slice(0, 3).join(", ")}; restore into an empty directory, or one that does not exist`);
   }
   const remove = async (): Promise<void> => {
+    // What is not empty was refused above: whatever is there comes from a restore.
     if (inside) for (const part of [...PARTS].reverse()) await rm(join(directory, part), { recursive: true, force: true });
     await rm(work, { recursive: true, force: true });
   };
-  if (left) {
-    if (left.length > 0) lockDirectory(work).release();
-    await remove();
-  }
+  if (unfinished) lockDirectory(work).release();
+  if (left) await remove();
 
   await mkdir(work, { mode: 0o700 });
-  await writeFile(mark, "A restore that did not end left this directory.\n", { mode: 0o600 });
-  const lock: Lock = lockDirectory(work);
+  let lock: Lock;
+  try {
+    await writeFile(mark, "A restore that did not end left this directory.\n", { mode: 0o600 });
+    lock = lockDirectory(work);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
   return {
     work,
     async finish() {
@@ -103,7 +110,11 @@ async function preparePlace(directory: string): Promise<Place> {
       if (inside) {
         for (const part of PARTS) await rename(join(work, part), join(directory, part));
         await syncPath(directory);
-        await rm(work, { recursive: true });
+        lock.release();
+        // The mark last: as long as it is there, the directory is refused, and the next restore begins anew.
+        for (const name of await readdir(work)) if (name !== UNFINISHED_RESTORE) await rm(join(work, name), { recursive: true });
+        await rm(mark);
+        await rmdir(work);
       } else {
         await rm(mark);
         await syncPath(work);
@@ -112,7 +123,6 @@ async function preparePlace(directory: string): Promise<Place> {
         await rename(work, directory);
       }
       await syncPath(parent);
-      lock.release();
     },
     async abandon() {
       lock.release();

@@ -81,14 +81,14 @@ type Parts = {
 export function createScheduledBackups({ directory, own, every, keep, now, run, logger }: Parts): ScheduledBackups {
   let running = false;
   let closed = false;
-  let failedAt: number | null = null;
+  /** After trouble: not before that time. */
+  let pausedUntil = 0;
 
   /** When the next one is due. Times to come were written by a clock that was wrong, and say nothing. */
   function dueAt(at: number): number {
     if (every === null) return Number.POSITIVE_INFINITY;
     const last = timesIn(directory).find((time) => time <= at);
-    const due = last === undefined ? at : last + every;
-    return failedAt === null ? due : Math.max(due, failedAt + Math.min(every, RETRY));
+    return Math.max(last === undefined ? at : last + every, pausedUntil);
   }
 
   async function attempt(reason: string): Promise<void> {
@@ -111,10 +111,9 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
         "the backup lacks evidence that is missing or damaged: put that back from an earlier backup, and see assay help backup",
       );
       for (const name of namesIn(directory)) if (INCOMPLETE.test(name) && name !== nameOf(named, false)) await rm(join(directory, name), { force: true });
-      failedAt = now();
-      return;
+      // Not sooner than a good one: it costs twice as much, and only the operator can mend it.
+      pausedUntil = now() + (every ?? 0);
     }
-    failedAt = null;
   }
 
   /** Keeps the newest, and in any case the one that was just made. */
@@ -133,7 +132,7 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
       await attempt(reason);
     } catch (error) {
       if (closed) return void logger.info({ reason }, "the backup is given up, because the server stops");
-      failedAt = now();
+      pausedUntil = now() + Math.min(every ?? RETRY, RETRY);
       const told = error instanceof BackupError ? { error: error.message } : { err: error };
       logger.error({ ...told, reason, directory }, every === null ? "no backup could be made" : "no backup could be made; it is tried again");
     } finally {

@@ -1,9 +1,8 @@
 /** `assay backup`: everything that a data directory holds, in one archive. */
-import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemSources } from "../assay.ts";
 import { buildInfo } from "../assets.ts";
-import { checkArchive } from "../backup/check.ts";
+import { checkFile } from "../backup/check.ts";
 import { makeBackup, IncompleteEvidenceError } from "../backup/make.ts";
 import type { Backup } from "../backup/make.ts";
 import { MB } from "../domain/quantities.ts";
@@ -84,8 +83,3 @@ export const backup: Command = {
 };
 
 const megabytes = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
-
-async function checkFile(path: string, signal: AbortSignal): Promise<void> {
-  const file = await open(path, "r");
-  await checkArchive(file.createReadStream(), signal);
-}

@@ -36,7 +36,7 @@ export const restore: Command = {
     const stop = stopSignal(io);
     const progress = showProgress(io, json);
     const began = performance.now();
-    const { source, size } = await openSource(io, name);
+    const { source, size, close } = await openSource(io, name);
     let manifest: Manifest;
     try {
       manifest = await restoreBackup({
@@ -48,6 +48,7 @@ export const restore: Command = {
       throw backupFailure(error, name);
     } finally {
       progress.end();
+      await close();
     }
 
     const { created_at, schema_version, program, database, files, evidence } = manifest;
@@ -67,12 +68,12 @@ export const restore: Command = {
 };
 
 /** The stored bytes; `size` null for those of stdin. @throws a command failure */
-async function openSource(io: Io, name: string): Promise<{ source: AsyncIterable<Uint8Array>; size: number | null }> {
-  if (name === "-") return { source: bytesOf(io.stdin), size: null };
+async function openSource(io: Io, name: string): Promise<{ source: AsyncIterable<Uint8Array>; size: number | null; close(): Promise<void> }> {
+  if (name === "-") return { source: bytesOf(io.stdin), size: null, close: async () => undefined };
   try {
     const file = await open(resolve(io.cwd, name), "r");
     const { size } = await file.stat();
-    return { source: file.createReadStream({ highWaterMark: 256 * 1024 }), size };
+    return { source: file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false }), size, close: () => file.close() };
   } catch (error) {
     throw commandFailure(`cannot read ${name}: ${(error as Error).message}`);
   }

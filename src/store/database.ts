@@ -5,7 +5,7 @@
  * transaction, after a complete copy of the database was written and synced; a commit that was acknowledged survives the
  * loss of power (WAL with synchronous=FULL).
  */
-import { closeSync, existsSync, openSync, readSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../assets.ts";
@@ -50,7 +50,10 @@ export class ForeignDatabaseError extends Error {
   }
 }
 
-/** What is in a directory as long as a restore into it has not ended: no data directory yet, whatever else is there. */
+/**
+ * The mark of a restore that has not ended: a file in a directory, or in a directory of the same name in it, where the backup is unpacked. It is no
+ * data directory yet, whatever else is there.
+ */
 export const UNFINISHED_RESTORE = "restore-unfinished";
 
 /** The directory holds part of a restored backup. */
@@ -63,7 +66,8 @@ export class UnfinishedRestoreError extends Error {
 
 /** @throws UnfinishedRestoreError */
 export function refuseUnfinished(directory: string): void {
-  if (existsSync(join(directory, UNFINISHED_RESTORE))) throw new UnfinishedRestoreError(directory);
+  const mark = statSync(join(directory, UNFINISHED_RESTORE), { throwIfNoEntry: false });
+  if (mark && (!mark.isDirectory() || existsSync(join(directory, UNFINISHED_RESTORE, UNFINISHED_RESTORE)))) throw new UnfinishedRestoreError(directory);
 }
 
 export type Migration = { version: number; name: string; sql: string };

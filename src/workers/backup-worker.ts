@@ -1,9 +1,8 @@
 // The thread that makes one backup and ends: copying, hashing and checking gigabytes would hold up the main thread. Any message
 // tells it to stop, which leaves nothing behind.
 import { randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import { checkArchive } from "../backup/check.ts";
+import { checkFile } from "../backup/check.ts";
 import { IncompleteEvidenceError, makeBackup } from "../backup/make.ts";
 import type { MadeBackup } from "../backup/schedule.ts";
 import { openVault } from "../vault/vault.ts";
@@ -39,7 +38,7 @@ void makeBackup({
   signal: stop.signal,
   watch: { begin: () => undefined, reach: () => undefined },
   // Whoever relies on it without ever looking at it needs one that was read back.
-  check: async (path) => void (await checkArchive(createReadStream(path, { highWaterMark: 256 * 1024 }), stop.signal)),
+  check: (path) => checkFile(path, stop.signal),
 }).then(
   ({ manifest: { database, files }, bytes, sha256 }): BackupNews => ({
     made: { bytes, sha256, rows: Object.values(database.rows).reduce((sum, count) => sum + count, 0), files: files.count, missing: files.missing.length },
