@@ -30,7 +30,7 @@ export const serve: Command = {
     "Stdout gets the addresses, and what the bootstrap file changed, with the keys it minted. The log, one JSON object",
     "per line, goes to stderr. SIGTERM and SIGINT stop the server: running requests may end within 10 seconds, a second",
     "signal cuts them off. The data directory is created where it is missing; only one server can use it at a time, while",
-    "assay apply, assay key and assay deliveries work beside it.",
+    "assay apply, assay key and assay deliveries work beside it. SIGUSR1 makes a backup, see assay help backup.",
   ],
   options: {},
   takesConfig: true,

@@ -1,12 +1,13 @@
 /** What a backup holds, and that nothing passes for one that is not whole, wherever it was changed. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { checkArchive } from "../../src/backup/check.ts";
 import { DamagedBackupError, NewerBackupError } from "../../src/backup/format.ts";
+import { BackupError } from "../../src/backup/make.ts";
 import { RestoreError } from "../../src/backup/restore.ts";
 import { headOf } from "../../src/packages/tar.ts";
 import { DamagedDatabaseError } from "../../src/store/copy.ts";
@@ -252,6 +253,18 @@ test("members of more than eight gigabytes are read as they are written", async 
   const other = Buffer.from(records);
   other.write("21 size=10737418240 \n", 0, "latin1");
   assert.match((await damage(Buffer.concat([until, pax, other, head])))?.message ?? "", /what stands at byte 1024/);
+});
+
+test("too little room is told before anything is written, and what the server needs is no room", async () => {
+  const root = newDirectory();
+  const target = { file: join(root, "b.tar"), overwrite: false };
+  const error = await backUp(given, { target, reserve: 2 ** 50 }).then(() => null, (thrown: Error) => thrown);
+  assert.instance(error, BackupError);
+  assert.match(error?.message ?? "", /^the backup needs up to \d MB in .*, where 0 MB are free, the 1073741824 MB that stay free for the server not counted; give a place with more room$/);
+  assert.equal(readdirSync(root), []);
+  await backUp(given, { target });
+  assert.equal(readdirSync(root), ["b.tar"]);
+  assert.match((await refused(archive, { size: 2 ** 60 })).message, /the backup needs \d+ MB, and \d+ MB are free/);
 });
 
 test("a directory of that name that holds something is not touched", async () => {

@@ -1,8 +1,9 @@
 /** Backups that a serving process makes by itself, in its thread. */
-import { mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { lockEvidence } from "../../src/store/lock.ts";
 import { newDirectory, removeDirectories } from "../backup/given.ts";
 import { cli, look, start } from "./in-process.ts";
 import type { Started } from "./in-process.ts";
@@ -55,6 +56,25 @@ test("by the clock it makes one where it is told to, and a restart makes no seco
   const { err } = await again.stop();
   assert.not.match(err, "backup");
   assert.equal(backupsIn(elsewhere), names);
+});
+
+test("no evidence is removed while a backup is made", async () => {
+  const { data } = await initialized();
+  const shard = join(data, "evidence", "aa");
+  mkdirSync(shard, { recursive: true });
+  const old = join(shard, "a".repeat(62));
+  writeFileSync(old, "old");
+  utimesSync(old, 1, 1);
+  const lock = lockEvidence(data);
+  const server = serve(data);
+  await server.wrote(/API reference/);
+  await server.stop();
+  assert.ok(existsSync(old));
+  lock?.release();
+  const next = serve(data);
+  await next.wrote(/removed evidence that no attestation names/);
+  await next.stop();
+  assert.not.ok(existsSync(old));
 });
 
 test("trouble is told in the log and ends nothing", async () => {
