@@ -12,7 +12,7 @@ import { listen, unlisten } from "./listen.ts";
 import type { Bindable } from "./listen.ts";
 import { createRecordingPool, openCustomTypes, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
-import { backupDirectory, createScheduledBackups } from "./backup/schedule.ts";
+import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup/schedule.ts";
 import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
 import { defaultBaseUrl } from "./config.ts";
@@ -147,6 +147,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const metrics = config.metricsKey === null && config.metricsListen === null ? null : createMetrics({
       figures: store.figures, directory, now: systemSources.now, build: buildInfo(), jobKinds: () => jobKinds,
       readOnly: () => room.reason() !== null,
+      lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
       pools: () => ({ recording: pool.load(), ...customTypes.load() }),
     });
     const { writer, recorder, runner, jobKinds } = createWriting({

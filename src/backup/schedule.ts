@@ -49,6 +49,15 @@ export function lastBackup(directory: string): BackupFile | null {
   return { file, time, bytes: statSync(join(directory, file)).size };
 }
 
+/** When it was made, in epoch seconds; null also for a directory that cannot be read: whoever watches must not break with it. */
+export function lastBackupAt(directory: string): number | null {
+  try {
+    return timesIn(directory)[0] ?? null;
+  } catch {
+    return null;
+  }
+}
+
 /** After a failure it is tried again so many seconds later, or when the next one would be due if that is sooner. */
 const RETRY = 900;
 

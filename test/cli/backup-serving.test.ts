@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "n
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { lastBackup } from "../../src/backup/schedule.ts";
 import { lockEvidence } from "../../src/store/lock.ts";
 import { newDirectory, removeDirectories } from "../backup/given.ts";
 import { cli, look, start } from "./in-process.ts";
@@ -23,10 +24,16 @@ const backupsIn = (directory: string): string[] => readdirSync(directory).filter
 
 test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () => {
   const { root, data } = await initialized();
-  const server = serve(data);
-  await server.wrote(/API reference/);
+  const server = serve(data, "--metrics-key", "metrics-key-0123456789");
+  const [, url = ""] = /listening on (\S+)/.exec(await server.wrote(/API reference/)) ?? [];
+  const told = async (): Promise<string | undefined> => {
+    const text = await (await fetch(`${url}/metrics`, { headers: { Authorization: "Bearer metrics-key-0123456789" } })).text();
+    return /^assay_backup_last_success_timestamp_seconds (\S+)$/m.exec(text)?.[1];
+  };
+  assert.is(await told(), undefined);
   server.signal("SIGUSR1");
   await server.wrote(/"msg":"made a backup"/);
+  assert.is(Number(await told()), lastBackup(join(data, "backups"))?.time);
   const [name = "", ...others] = backupsIn(join(data, "backups"));
   assert.match(name, /^assay-backup-\d{8}T\d{6}Z\.tar$/);
   assert.equal(others, []);
