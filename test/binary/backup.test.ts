@@ -158,6 +158,7 @@ test("by the clock and on SIGUSR1, in a server that goes on answering; Node's de
       process.kill(server.pid, "SIGUSR1");
       await server.wrote(new RegExp(`(?:"msg":"(?:made a backup|no backup could)[^]*){${made}}`));
     }
+    await server.wrote(/"msg":"removed old backups"/);
     assert.not.match(server.output(), "no backup could");
     assert.equal([names().length, names().includes(first)], [2, false]);
     // It stops in the middle of one.
