@@ -25,6 +25,7 @@ import { sessionList, sessionRevoke } from "./session.ts";
 import { systemd } from "./systemd.ts";
 import { userCreate, userDisable, userEnable, userList, userSet, userShow } from "./user.ts";
 import { vacuum } from "./vacuum.ts";
+import { verify } from "./verify.ts";
 import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
 
@@ -32,6 +33,6 @@ export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
   memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
-  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, backup, restore,
+  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, verify, backup, restore,
   configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
 ];

@@ -3,15 +3,15 @@
  * at a time, and each command writes in one short transaction. Only where the schema must be made or brought up to date
  * the directory is taken exclusively, because no other process may look at the tables meanwhile.
  */
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { newPublicId, prepareDirectory, systemSources } from "../assay.ts";
 import { loadAddon } from "../store/addon.ts";
-import { openDatabase, schemaVersion } from "../store/database.ts";
+import { openDatabase, openReadOnly, readHeader, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
-import { lockDirectory } from "../store/lock.ts";
+import { isServed, lockDirectory } from "../store/lock.ts";
 import { openVault } from "../vault/vault.ts";
 import type { Vault } from "../vault/vault.ts";
 import { commandFailure } from "./frame.ts";
@@ -38,8 +38,8 @@ export function openData(directory: string, { create = false, locked = false } =
   if (create) prepareDirectory(directory);
   else requireData(directory);
   loadLibrary(directory);
-  const stored = storedVersion(file);
-  const lock = !locked && (stored === null || stored < schemaVersion()) ? lockDirectory(directory) : null;
+  const stored = readHeader(file);
+  const lock = !locked && (stored === null || stored.schemaVersion < schemaVersion()) ? lockDirectory(directory) : null;
   let db: Db;
   try {
     db = openDatabase(directory, systemSources.now());
@@ -53,6 +53,48 @@ export function openData(directory: string, { create = false, locked = false } =
     throw error;
   }
 }
+
+/**
+ * Runs `work` on a connection that only reads, beside a server or on a directory that nobody serves, which may then lie where nobody can
+ * write: nothing is made, brought up to date or changed, except that SQLite takes over the log that a crash left.
+ * @throws a command failure for a directory that is missing, holds no data or data of an older schema, or that a server took over in the
+ *   middle of it; NewerDatabaseError, ForeignDatabaseError.
+ */
+export async function withDataReadOnly<T>(directory: string, work: (db: Db) => Promise<T>): Promise<T> {
+  const file = join(directory, "assay.db");
+  requireData(directory, file);
+  loadLibrary(directory);
+  refuseUnknown(file, schemaVersion());
+  const stored = readHeader(file)?.schemaVersion ?? 0;
+  if (stored < schemaVersion())
+    throw commandFailure(`the database ${file} has schema version ${stored}, and this program works with ${schemaVersion()}: assay serve brings it up to date when it starts, after a copy was made`);
+  const immutable = isAtRest(directory);
+  const before = immutable ? stampOf(file) : null;
+  const db = openReadOnly(directory, { immutable });
+  let result: T;
+  try {
+    result = await work(db);
+  } catch (error) {
+    if (before !== null && before !== stampOf(file)) throw movedOn(file);
+    throw error;
+  } finally {
+    db.close();
+  }
+  if (before !== null && (before !== stampOf(file) || !isAtRest(directory))) throw movedOn(file);
+  return result;
+}
+
+/** Whether the main file is all there is of the database, and nobody has it open to write: then it may be read as if it could not change. */
+export const isAtRest = (directory: string): boolean =>
+  (statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0) === 0 && !isServed(directory);
+
+/** Differs once the file was written. */
+function stampOf(file: string): string {
+  const { mtimeMs, size, ino } = statSync(file);
+  return `${ino} ${size} ${mtimeMs}`;
+}
+
+const movedOn = (file: string): Error => commandFailure(`${file} was changed while it was read, because a server started or a command wrote: nothing can be said, run this again`);
 
 /** The evidence of a data directory. Whoever opened it closes it. */
 export function openEvidence(directory: string): Vault {
@@ -93,17 +135,5 @@ export function requireData(directory: string): void {
   }
   if (!statSync(join(directory, "assay.db"), { throwIfNoEntry: false })?.isFile()) {
     throw commandFailure(`${directory} is no data directory: it holds no assay.db; ${makers}`);
-  }
-}
-
-/** The schema version in the file header, without opening the database; null where there is none yet. */
-function storedVersion(file: string): number | null {
-  if (!statSync(file, { throwIfNoEntry: false })) return null;
-  const field = Buffer.alloc(4);
-  const descriptor = openSync(file, "r");
-  try {
-    return readSync(descriptor, field, 0, 4, 60) === 4 ? field.readUInt32BE() : null;
-  } finally {
-    closeSync(descriptor);
   }
 }

@@ -57,6 +57,8 @@ function loadInWorker(): Loaded {
 
 function loadFile(path: string): Loaded {
   const module = { exports: {} };
+  // Read by the addon when it is loaded: names of files may be URLs then, which is how a database is opened that nobody can write to.
+  process.env["SQLITE_USE_URI"] = "1";
   process.dlopen(module, path);
   return { addon: module.exports, path };
 }

@@ -7,6 +7,7 @@
  */
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../assets.ts";
 import { loadAddon } from "./addon.ts";
@@ -136,6 +137,19 @@ export function openBeside(directory: string): Db {
  */
 export const leaveCheckpoints = (db: Db, to: "own" | "external" = "own"): void => void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
 
+/**
+ * A connection that only reads, beside a server or without one. `immutable`: nobody writes meanwhile and the log is empty, which the
+ * caller answers for; then nothing is created beside the file, and it may lie where nobody can write.
+ */
+export function openReadOnly(directory: string, { immutable = false } = {}): Db {
+  const file = join(directory, "assay.db");
+  const db = withStablePlans(new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, { ...options(directory), readonly: true, fileMustExist: true }));
+  db.pragma("trusted_schema = OFF");
+  db.pragma("cache_size = -16384");
+  return db;
+}
+
+
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
   const db = withStablePlans(new Database(image ?? ":memory:", options(null)));
@@ -191,12 +205,16 @@ function connect(file: string, directory: string, more: Database.Options = {}): 
   return db;
 }
 
+/** What the first page of a database tells (SQLite file format, 1.3), as far as migrations and the state of the file go. */
+export type FileHeader = { schemaVersion: number; applicationId: number; pageSize: number; pages: number; freePages: number; autoVacuum: "none" | "full" | "incremental" };
+
 /**
- * Looks at the file header (SQLite file format, 1.3): user_version at byte 60, application_id at byte 68. Migrations end
- * with a checkpoint, so the main file always tells the truth about its version.
+ * Reads the header without opening the database. Migrations end with a checkpoint, so the main file always tells the truth about its
+ * version. null where there is no file, or an empty one: created, but never written, because the process died at once.
+ * @throws ForeignDatabaseError when it is no SQLite database.
  */
-function refuseUnknown(file: string, known: number): void {
-  if (!existsSync(file)) return;
+export function readHeader(file: string): FileHeader | null {
+  if (!existsSync(file)) return null;
   const header = Buffer.alloc(100);
   const descriptor = openSync(file, "r");
   let size: number;
@@ -205,10 +223,22 @@ function refuseUnknown(file: string, known: number): void {
   } finally {
     closeSync(descriptor);
   }
-  if (size === 0) return; // created, but never written: the process died at once
+  if (size === 0) return null;
   if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3") throw new ForeignDatabaseError(file, "it is no SQLite database");
-  const version = header.readUInt32BE(60);
-  const application = header.readUInt32BE(68);
+  const field = (at: number): number => header.readUInt32BE(at);
+  // A page of 65536 bytes is written as 1.
+  const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
+  return {
+    schemaVersion: field(60), applicationId: field(68), pageSize, pages: field(28), freePages: field(36),
+    autoVacuum: field(52) === 0 ? "none" : field(64) === 0 ? "full" : "incremental",
+  };
+}
+
+/** @throws NewerDatabaseError, ForeignDatabaseError. */
+export function refuseUnknown(file: string, known: number): void {
+  const header = readHeader(file);
+  if (!header) return;
+  const { schemaVersion: version, applicationId: application } = header;
   if (application !== APPLICATION_ID && (version !== 0 || application !== 0))
     throw new ForeignDatabaseError(file, `its application id is ${application}`);
   if (version > known) throw new NewerDatabaseError(file, version, known);
@@ -227,7 +257,7 @@ function migrate(db: Db, file: string, backups: string, now: number, steps: read
     copyBefore(db, backups, found, target, now);
     applyMigrations(db, steps.filter((migration) => migration.version > found));
   }
-  // So that the header of the main file carries the new version, see refuseUnknown.
+  // So that the header of the main file carries the new version, see readHeader.
   db.pragma("wal_checkpoint(TRUNCATE)");
 }
 

@@ -3,7 +3,7 @@
  * file of its own: the kernel releases it when the process ends, however it ends, so a lock never outlives its holder and needs no
  * cleaning up.
  */
-import { chmodSync } from "node:fs";
+import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { loadAddon } from "./addon.ts";
@@ -50,4 +50,23 @@ function take(directory: string, name: string): Lock | null {
     throw error;
   }
   return { release: () => void db.close() };
+}
+
+/**
+ * Whether a process serves the directory now; nothing is taken, created or changed. Somebody who may not
+ * read the lock is told by the system's error.
+ */
+export function isServed(directory: string): boolean {
+  const file = join(directory, "assay.lock");
+  if (!statSync(file, { throwIfNoEntry: false })) return false;
+  const db = new Database(file, { readonly: true, fileMustExist: true, nativeBinding: loadAddon(directory) as unknown as string, timeout: 0 });
+  try {
+    db.prepare("SELECT count(*) FROM sqlite_schema").get();
+    return false;
+  } catch (error) {
+    if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) return true;
+    throw error;
+  } finally {
+    db.close();
+  }
 }

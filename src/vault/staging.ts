@@ -7,7 +7,7 @@
 // file in the staging directory belongs to exactly one entry of this process or to a dead process; nothing in the
 // staging directory is worth keeping over a restart.
 import { createHash, hash } from "node:crypto";
-import { constants } from "node:fs";
+import { constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { remove, writeAll } from "./disk.ts";
@@ -212,4 +212,13 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
       return removed;
     },
   };
+}
+
+/** The files in a staging directory, whoever they belong to; none where there is no such directory. `modifiedAt` in epoch seconds. */
+export function listStaged(directory: string): { name: string; size: number; modifiedAt: number }[] {
+  if (!existsSync(directory)) return [];
+  return readdirSync(directory).sort().flatMap((name) => {
+    const found = statSync(join(directory, name), { throwIfNoEntry: false });
+    return found ? [{ name, size: found.size, modifiedAt: found.mtimeMs / 1000 }] : [];
+  });
 }

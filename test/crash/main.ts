@@ -4,7 +4,7 @@
 //   node test/crash/main.ts [--rounds N] [--seed N]
 //
 // Environments are reported to, change their policies and are evaluated again meanwhile; once the work that was asked for
-// before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (inspect-environments.ts).
+// before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (src/inspection).
 //
 // It proves what the death of a process can do. The loss of power is another matter: it needs the order of fsyncs, which
 // test/vault and the choice of synchronous=FULL answer for. Ends with 1 on any loss, any orphan and any refusal.
@@ -16,10 +16,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { inspectEnvironments, nothingLookedAt } from "./inspect-environments.ts";
-import { inspectSettled } from "./inspect-judgements.ts";
-import { inspect, leftInStaging, openBesideServer } from "./inspect.ts";
-import type { Seen } from "./inspect.ts";
+import { openEvidence } from "../../src/cli/data.ts";
+import { openReadOnly } from "../../src/store/database.ts";
+import { inspect, inspectEnvironments, leftInStaging, nothingLookedAt } from "./inspect.ts";
+import { inspectSettled } from "./inspect-settled.ts";
 import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "./ledger-environments.ts";
 import type { EnvironmentEntry } from "./ledger-environments.ts";
 import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "./ledger.ts";
@@ -49,7 +49,6 @@ const data = join(directory, "data");
 writeFileSync(applyFile, APPLY_FILE);
 const args = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"];
 
-const seen: Seen = { attestation: 0, files: new Set() };
 const looked = nothingLookedAt();
 const problems: string[] = [];
 const counts: Record<string, number> = {};
@@ -61,7 +60,8 @@ const began = Date.now();
 let server = await start([...args, "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
-const db = openBesideServer(data);
+const db = openReadOnly(data);
+const vault = openEvidence(data);
 for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   const entries: (Entry | EnvironmentEntry)[] = [];
   const since = Date.now() / 1000;
@@ -92,11 +92,11 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   }
   missingEnvironmentEntries(db, entries.filter(isOfEnvironments)).forEach((missing) => told(`LOST ${missing}`));
   (await drain()).forEach(told);
-  [...inspect(db, data, seen), ...inspectEnvironments(db, looked), ...inspectSettled(db)].forEach(told);
+  [...(await inspect(db, vault, looked)), ...inspectSettled(db)].forEach(told);
   (await differencesShown(api, db, world)).forEach(told);
   all = [...all, ...entries];
   if (round % 10 === 0)
-    console.log(`round ${round}: ${all.length} writes acknowledged, all of them found; ${seen.files.size} evidence files whole; ${snapshots()} snapshots right`);
+    console.log(`round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence files whole; ${snapshots()} snapshots right`);
 }
 
 /** Waits until no job is left. @returns those that failed, or that it did not wait for any longer. */
@@ -128,9 +128,10 @@ for (const entry of all) {
 }
 const gone = missingEnvironmentEntries(db, all.filter(isOfEnvironments));
 lost += gone.length;
-problems.push(...[...gone, ...inspectEnvironments(db, nothingLookedAt())].map((problem) => `seed ${seed}, at the end: ${problem}`));
-const figures = `${snapshots()} snapshots, ${looked.row} intervals, ${looked.evaluation} evaluations and ${looked.deployment} deployments checked, ${drained} jobs left by kills`;
+problems.push(...[...gone, ...(await inspectEnvironments(db, nothingLookedAt()))].map((problem) => `seed ${seed}, at the end: ${problem}`));
+const figures = `${snapshots()} snapshots, ${looked.judged.row} intervals, ${looked.judged.evaluation} evaluations and ${looked.judged.deployment} deployments checked, ${drained} jobs left by kills`;
 db.close();
+await vault.close();
 const { code } = await server.stop();
 if (code !== 0) problems.push(`the last server ended with ${code}:\n${server.output()}`);
 rmSync(directory, { recursive: true, force: true });

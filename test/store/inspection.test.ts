@@ -1,11 +1,12 @@
-// The checks of `make crash` over a database that is right, and over copies of it that are damaged in one place each: a check
+// The checks of `assay verify` and of `make crash` over a database that is right, and over copies of it that are damaged in one place each: a check
 // that finds nothing in the first and everything in the others is worth something after a kill.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";
-import { inspectEnvironments, nothingLookedAt, setDigest } from "../crash/inspect-environments.ts";
-import { inspectSettled } from "../crash/inspect-judgements.ts";
+import { setDigest } from "../../src/inspection/environments.ts";
+import { inspectEnvironments, nothingLookedAt } from "../crash/inspect.ts";
+import { inspectSettled } from "../crash/inspect-settled.ts";
 import { missingEnvironmentEntries } from "../crash/ledger-environments.ts";
 import type { EnvironmentEntry } from "../crash/ledger-environments.ts";
 import { randomOf } from "../crash/load.ts";
@@ -93,7 +94,7 @@ function history() {
 }
 
 const { image, acknowledged, ids } = history();
-const everything = (db: Db): string[] => [...inspectEnvironments(db, nothingLookedAt()), ...inspectSettled(db)];
+const everything = async (db: Db): Promise<string[]> => [...(await inspectEnvironments(db, nothingLookedAt())), ...inspectSettled(db)];
 
 /** A copy in which everything may be broken. */
 function copy(...damage: string[]): Db {
@@ -103,7 +104,7 @@ function copy(...damage: string[]): Db {
   return db;
 }
 
-test("a database that is right has no problems, looked at as a whole, piece by piece or once more", () => {
+test("a database that is right has no problems, looked at as a whole, piece by piece or once more", async () => {
   const db = copy();
   const rows = (sql: string): number => db.prepare(sql).pluck().get() as number;
   const annotations = "SELECT count(DISTINCT annotation) FROM snapshot_artifacts";
@@ -111,14 +112,15 @@ test("a database that is right has no problems, looked at as a whole, piece by p
   assert.is(rows("SELECT count(DISTINCT cause) FROM snapshots"), 5);
   assert.ok(rows("SELECT count(*) FROM evaluations WHERE allowlist_id IS NOT NULL") > 0);
   assert.ok(rows("SELECT count(*) FROM deployments WHERE replaced_id IS NOT NULL AND ordinal = 1") > 0);
-  assert.equal(everything(db), []);
+  assert.equal(await everything(db), []);
   const looked = nothingLookedAt();
-  assert.equal(inspectEnvironments(db, looked), []);
-  assert.equal(inspectEnvironments(db, looked), []);
+  assert.equal(await inspectEnvironments(db, looked), []);
+  assert.equal(await inspectEnvironments(db, looked), []);
+  for (const window of [1, 2, 7]) assert.equal(await inspectEnvironments(db, nothingLookedAt(), window), []);
   for (const part of [0.3, 0.6, 0.9]) {
     const piece = nothingLookedAt();
     for (const [id, count] of looked.snapshots) piece.snapshots.set(id, Math.floor(count * part));
-    assert.equal(inspectEnvironments(db, piece), []);
+    assert.equal(await inspectEnvironments(db, piece), []);
   }
 });
 
@@ -174,22 +176,22 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
     `DELETE FROM snapshots WHERE environment_id = ${all} AND idx = ${latest(all)}`,
     `UPDATE environments SET snapshot_count = snapshot_count - 1 WHERE id = ${all}`],
 
-  ["a verdict", /evaluation \d+ says (0|1), its facts lead to (0|1)$/, `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`],
-  ["kept verdicts", /evaluation \d+ says \[/, `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":', '"satisfied" :') WHERE id = ${evaluated}`],
-  ["reasons", /gives the reasons \[\]/, `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`],
-  ["facts", /evaluation \d+ (says|gives)/, `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`],
+  ["a verdict", /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, and is (NON-)?COMPLIANT when judged again$/, `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`],
+  ["kept verdicts", /evaluation \d+: rule \d+ of policy '.*' is stored as not satisfied/, `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false') WHERE verdicts_json LIKE '%"satisfied":true%'`],
+  ["reasons", /the stored reasons are none, and those found again are/, `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`],
+  ["facts", /evaluation \d+: .* when judged again/, `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`],
   ["allowed elsewhere", /is allowed by entry/, "UPDATE allowlist_entries SET environment_id = 99"],
   ["an evaluation of another environment", /has an evaluation of environment 99/, `UPDATE evaluations SET environment_id = 99 WHERE id = ${evaluated}`],
   ["an evaluation of another artifact", /has the evaluation of another artifact/,
     `UPDATE snapshot_artifacts SET evaluation_id = (SELECT evaluation_id FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}) WHERE last_index = ${OPEN} AND environment_id = ${one}`],
-  ["an evaluation of nothing", /1 evaluations belong to nothing/, `INSERT INTO evaluations (environment_id, facts_json, verdicts_json, reasons_json) VALUES (${one}, '{"flows":[]}', '[]', '[]')`],
+  ["an evaluation of nothing", /^evaluation \d+: belongs to nothing$/, `INSERT INTO evaluations (environment_id, facts_json, verdicts_json, reasons_json) VALUES (${one}, '{"flows":[]}', '[]', '[]')`],
   ["a deployment is gone", /started with deployments/, `DELETE FROM deployments WHERE id = (SELECT min(id) FROM deployments)`],
   ["ordinals", /started with deployments/, "UPDATE deployments SET ordinal = ordinal + 1 WHERE id = (SELECT max(id) FROM deployments)"],
   ["the time of a deployment", /started with deployments/, "UPDATE deployments SET deployed_at = deployed_at + 1 WHERE id = 1"],
-  ["a deployment of nothing", /1 deployments belong to nothing that started/,
+  ["a deployment of nothing", /^deployment \d+: belongs to nothing that started$/,
     `INSERT INTO deployments (organization_id, environment_id, snapshot_index, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name)
      SELECT organization_id, environment_id, 9999, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name FROM deployments WHERE id = 1`],
-  ["what was replaced", /1 deployments replace what they cannot/, "UPDATE deployments SET replaced_id = id WHERE id = 1"],
+  ["what was replaced", /^deployment 1: replaces what it cannot$/, "UPDATE deployments SET replaced_id = id WHERE id = 1"],
 
   ["a job is left", /job 1 \(reevaluate\) is left after 2 attempts: broken/,
     `INSERT INTO jobs (id, kind, payload_json, created_at, due_at, attempts, last_error) VALUES (1, 'reevaluate', '{}', 1, 1, 2, 'broken')`],
@@ -214,8 +216,8 @@ function versionWithoutJob(): string[] {
 }
 
 for (const [what, expected, ...damage] of DAMAGE) {
-  test(`damage is found: ${what}`, () => {
-    const problems = everything(copy(...damage));
+  test(`damage is found: ${what}`, async () => {
+    const problems = await everything(copy(...damage));
     assert.ok(problems.some((problem) => expected.test(problem)), `expected ${expected}, found:\n${problems.join("\n")}`);
   });
 }

@@ -1,19 +1,24 @@
-// What ran where: whether snapshots, intervals, counts and groups say the same thing. Functions of a database that nobody
-// writes to meanwhile; a read-only connection will do. What they find is told in words, nothing found is an empty list.
-import { environmentState, logicalState } from "../../src/domain/compliance/environment.ts";
-import { identityOf } from "../../src/domain/snapshot/diff.ts";
-import type { Db } from "../../src/store/database.ts";
-import { digestOf } from "../../src/store/recording.ts";
-import { OPEN } from "../../src/store/snapshots.ts";
-import { inspectJudgements } from "./inspect-judgements.ts";
-
 /**
- * How far earlier looks got: snapshots and evaluations never change, so each is looked at once. `snapshots` by the key of the
- * environment; the others are keys of rows.
+ * What ran where: whether snapshots, intervals, counts and groups say the same thing. Nobody need stop writing meanwhile: each window
+ * of snapshots is looked at in one transaction, and snapshots never change.
  */
-export type Looked = { snapshots: Map<number, number>; row: number; evaluation: number; deployment: number };
+import { environmentState, logicalState } from "../domain/compliance/environment.ts";
+import { identityOf } from "../domain/snapshot/diff.ts";
+import { booleanOf } from "../store/database.ts";
+import type { Db } from "../store/database.ts";
+import { digestOf } from "../store/recording.ts";
+import { OPEN } from "../store/snapshots.ts";
+import { breathe } from "./check.ts";
+import type { Sink } from "./check.ts";
 
-export const nothingLookedAt = (): Looked => ({ snapshots: new Map(), row: 0, evaluation: 0, deployment: 0 });
+/** How far earlier looks got, by the key of the environment: snapshots never change, so each is looked at once. */
+export type LookedAt = Map<number, number>;
+
+/** So many snapshots are looked at in one transaction, with everything that ran in them: it bounds memory and how long a transaction lasts. */
+const WINDOW = 1_000;
+
+/** Of a chunk of snapshots: those before `from` were looked at before, those behind `until` are for later. `isLast`: there are none. */
+type Window = { from: number; until: number; isLast: boolean };
 
 type Environment = {
   id: number; name: string; type: string; snapshot_count: number; last_changed_at: number | null; last_reported_at: number | null;
@@ -33,25 +38,31 @@ type Member = {
 };
 type Say = (problem: string) => void;
 
-/** Looks at everything that is newer than what `looked` says, and moves it. */
-export function inspectEnvironments(db: Db, looked: Looked): string[] {
-  const problems: string[] = [];
-  const look = db.transaction(() => {
-    const environments = db
-      .prepare("SELECT id, name, type, snapshot_count, last_changed_at, last_reported_at, state, running_digest FROM environments ORDER BY id")
-      .all() as Environment[];
-    for (const environment of environments) {
-      const say: Say = (problem) => problems.push(`environment ${environment.name} (${environment.id}): ${problem}`);
-      const from = looked.snapshots.get(environment.id) ?? 0;
-      const snapshots = numbered(db, environment, from, say);
-      if (environment.type === "logical") inspectGroup(db, environment, from, snapshots, say);
-      else inspectRows(db, environment, from, snapshots, say);
-      looked.snapshots.set(environment.id, environment.snapshot_count);
-    }
-    problems.push(...inspectJudgements(db, looked));
+/** Looks at everything that is newer than what `looked` says, and moves it. @param step is told how many snapshots were looked at. */
+export async function checkEnvironments(db: Db, sink: Sink, looked: LookedAt = new Map(), step: (done: number) => void = () => undefined, window = WINDOW): Promise<void> {
+  const ids = db.prepare<[], number>("SELECT id FROM environments ORDER BY id").pluck().all();
+  const environmentOf = db.prepare<[number], Environment>(
+    "SELECT id, name, type, snapshot_count, last_changed_at, last_reported_at, state, running_digest FROM environments WHERE id = ?",
+  );
+  let done = 0;
+  /** @returns whether there is more of it. */
+  const turn = db.transaction((id: number): boolean => {
+    const environment = environmentOf.get(id);
+    if (!environment) return false;
+    const from = looked.get(id) ?? 0;
+    const until = Math.min(environment.snapshot_count, from + window);
+    const part: Window = { from, until, isLast: until === environment.snapshot_count };
+    const say: Say = (problem) => sink.found(`environment ${environment.name} (${id})`, problem);
+    const snapshots = numbered(db, environment, part, say);
+    if (environment.type === "logical") inspectGroup(db, environment, part, snapshots, say);
+    else inspectRows(db, environment, part, snapshots, say);
+    looked.set(id, until);
+    sink.looked("snapshots", until - from);
+    step((done += until - from));
+    return !part.isLast;
   });
-  look();
-  return problems;
+  for (const id of ids) while (turn(id)) await breathe();
+  sink.looked("environments", ids.length);
 }
 
 /** A text that is the same for two lists of the same names and fingerprints: the one that environments keep. */
@@ -59,16 +70,15 @@ export const setDigest = (running: readonly { name: string; fingerprint: string 
   digestOf([...running].sort((a, b) => order(a.name, b.name) || order(a.fingerprint, b.fingerprint)).map((artifact) => ({ ...artifact, instances: { created: [] } })));
 
 const order = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
-const verdictOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 
 /** Indexes 1, 2, 3, ... with times that never go back, and the environment's row says what the latest snapshot does. @returns those from `from` on. */
-function numbered(db: Db, environment: Environment, from: number, say: Say): Snapshot[] {
+function numbered(db: Db, environment: Environment, { from, until, isLast }: Window, say: Say): Snapshot[] {
   const snapshots = db
     .prepare(
       `SELECT idx, timestamp, compliant, compliant_count, non_compliant_count, unknown_count, policy_versions_json, member_id, member_index
-       FROM snapshots WHERE environment_id = ? AND idx >= ? ORDER BY idx`,
+       FROM snapshots WHERE environment_id = ? AND idx >= ? AND (idx <= ? OR ?) ORDER BY idx`,
     )
-    .all(environment.id, from) as Snapshot[];
+    .all(environment.id, from, until, isLast ? 1 : 0) as Snapshot[];
   let expected = Math.max(from, 1);
   let time = 0;
   for (const { idx, timestamp } of snapshots) {
@@ -77,6 +87,7 @@ function numbered(db: Db, environment: Environment, from: number, say: Say): Sna
     expected = idx + 1;
     time = timestamp;
   }
+  if (!isLast) return snapshots;
   const latest = snapshots.at(-1);
   if (environment.snapshot_count !== expected - 1) say(`snapshot_count is ${environment.snapshot_count}, there are ${expected - 1} snapshots`);
   if (environment.last_changed_at !== (latest?.timestamp ?? null)) say(`last_changed_at is ${environment.last_changed_at}, the latest snapshot's time ${latest?.timestamp}`);
@@ -86,15 +97,15 @@ function numbered(db: Db, environment: Environment, from: number, say: Say): Sna
 }
 
 /** Intervals, and the counts that follow from them. */
-function inspectRows(db: Db, environment: Environment, from: number, snapshots: readonly Snapshot[], say: Say): void {
+function inspectRows(db: Db, environment: Environment, { from, until, isLast }: Window, snapshots: readonly Snapshot[], say: Say): void {
   const rows = db
     .prepare(
       `SELECT a.id, a.fingerprint, a.name, a.first_index, a.last_index, a.annotation, a.was, a.now, a.compliant, a.started_index, e.compliant AS judged,
               (SELECT json_group_array(value ->> 'version_id') FROM json_each(e.verdicts_json)) AS versions
        FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id
-       WHERE a.environment_id = ? AND a.last_index >= ? ORDER BY a.first_index, a.id`,
+       WHERE a.environment_id = ? AND a.last_index >= ? AND (a.first_index <= ? OR ?) ORDER BY a.first_index, a.id`,
     )
-    .all(environment.id, from) as Row[];
+    .all(environment.id, from, until, isLast ? 1 : 0) as Row[];
   const chains = new Map<string, Row[]>();
   for (const row of rows) {
     const key = identityOf(row);
@@ -103,11 +114,13 @@ function inspectRows(db: Db, environment: Environment, from: number, snapshots: 
     else chains.set(key, [row]);
   }
   const count = environment.snapshot_count;
-  for (const chain of chains.values()) inspectChain(chain, from, count, say);
+  for (const chain of chains.values()) inspectChain(chain, { from, until, isLast }, count, say);
 
-  const running = rows.filter(({ last_index }) => last_index === OPEN);
-  const digest = count === 0 ? null : setDigest(running);
-  if (environment.running_digest !== digest) say(`running_digest is ${environment.running_digest}, what runs has ${digest}`);
+  if (isLast) {
+    const running = rows.filter(({ last_index }) => last_index === OPEN);
+    const digest = count === 0 ? null : setDigest(running);
+    if (environment.running_digest !== digest) say(`running_digest is ${environment.running_digest}, what runs has ${digest}`);
+  }
 
   const begin = new Map<number, Row[]>();
   for (const row of rows) if (row.annotation !== "exited") begin.set(row.first_index, [...(begin.get(row.first_index) ?? []), row]);
@@ -115,20 +128,20 @@ function inspectRows(db: Db, environment: Environment, from: number, snapshots: 
   for (const snapshot of snapshots) {
     const { idx } = snapshot;
     present = [...present.filter(({ last_index }) => last_index >= idx), ...(begin.get(idx) ?? [])];
-    const verdicts = present.map(({ compliant }) => verdictOf(compliant));
+    const verdicts = present.map(({ compliant }) => booleanOf(compliant));
     const counted = [true, false, null].map((wanted) => verdicts.filter((verdict) => verdict === wanted).length);
     const told = [snapshot.compliant_count, snapshot.non_compliant_count, snapshot.unknown_count];
     if (String(counted) !== String(told)) say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its rows are ${counted}`);
     const policies = (JSON.parse(snapshot.policy_versions_json) as number[]).length;
     const state = environmentState(verdicts, policies);
-    if (verdictOf(snapshot.compliant) !== state) say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
+    if (booleanOf(snapshot.compliant) !== state) say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
     const others = present.filter(({ versions }) => versions !== snapshot.policy_versions_json);
     if (others[0]) say(`snapshot ${idx} was evaluated under ${snapshot.policy_versions_json}, ${others.length} of its rows under others (${others[0].versions})`);
   }
 }
 
 /** The rows of one name and fingerprint, in their order: each begins where the one before it ended, or starts anew. */
-function inspectChain(chain: readonly Row[], from: number, count: number, say: Say): void {
+function inspectChain(chain: readonly Row[], { from, until, isLast }: Window, count: number, say: Say): void {
   let before: Row | null = null;
   for (const row of chain) {
     const until = row.last_index === OPEN ? "now" : row.last_index;
@@ -143,7 +156,7 @@ function inspectChain(chain: readonly Row[], from: number, count: number, say: S
     if (row.first_index > from) inspectStep(before?.annotation === "exited" ? null : before, row, wrong);
     before = row;
   }
-  if (before && before.last_index !== OPEN && before.annotation !== "exited") say(`row ${before.id} (${before.name}) ends with ${before.last_index}, and nothing says that it exited`);
+  if (before && (isLast ? before.last_index !== OPEN : before.last_index < until) && before.annotation !== "exited") say(`row ${before.id} (${before.name}) ends with ${before.last_index}, and nothing says that it exited`);
 }
 
 /** From the row before to this one; null where the artifact did not run. */
@@ -163,15 +176,15 @@ function inspectStep(before: Row | null, row: Row, wrong: Say): void {
 }
 
 /** Snapshots of a group show one snapshot of each member, and there is one for every snapshot of a member since it is one. */
-function inspectGroup(db: Db, group: Environment, from: number, snapshots: readonly Snapshot[], say: Say): void {
+function inspectGroup(db: Db, group: Environment, { from, until, isLast }: Window, snapshots: readonly Snapshot[], say: Say): void {
   const rows = db
     .prepare(
       `SELECT m.member_id, m.member_index, m.position, m.first_index, m.last_index, s.idx AS existing, s.compliant AS state, s.compliant_count,
               s.non_compliant_count, s.unknown_count
        FROM snapshot_members m LEFT JOIN snapshots s ON s.environment_id = m.member_id AND s.idx = m.member_index
-       WHERE m.environment_id = ? AND m.last_index >= ? ORDER BY m.first_index`,
+       WHERE m.environment_id = ? AND m.last_index >= ? AND (m.first_index <= ? OR ?) ORDER BY m.first_index`,
     )
-    .all(group.id, from) as Member[];
+    .all(group.id, from, until, isLast ? 1 : 0) as Member[];
   for (const row of rows) {
     if (row.existing === null) say(`shows snapshot ${row.member_index} of member ${row.member_id}, which is not there`);
     if (Math.max(row.first_index, row.last_index === OPEN ? 0 : row.last_index) > group.snapshot_count)
@@ -192,12 +205,13 @@ function inspectGroup(db: Db, group: Environment, from: number, snapshots: reado
     const told = [compliant_count, non_compliant_count, unknown_count];
     if (String(counted) !== String(told)) say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its members ${counted}`);
     // Members without a snapshot count as unknown and leave no row.
-    const state = logicalState(present.map((row) => verdictOf(row.state)));
-    if (verdictOf(compliant) !== state && !(compliant === null && state === true)) say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
+    const state = logicalState(present.map((row) => booleanOf(row.state)));
+    if (booleanOf(compliant) !== state && !(compliant === null && state === true)) say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
     const expected = next.get(member_id as number);
     if (expected !== undefined && member_index !== expected) say(`snapshot ${idx} is of snapshot ${member_index} of member ${member_id}, which had ${expected} to come`);
     next.set(member_id as number, (member_index as number) + 1);
   }
+  if (!isLast) return;
   const members = db
     .prepare(
       `SELECT e.id, e.snapshot_count, (SELECT max(s.member_index) FROM snapshots s WHERE s.member_id = e.id AND s.environment_id = m.logical_id) AS told

@@ -1,0 +1,94 @@
+// Makes the fixture of a released schema: starts the program of that release, tells it the story, keeps its database, its evidence
+// and what it answers. `make fixture` does it with this checkout, at a release; for an older one:
+//
+//     git worktree add --detach /tmp/old COMMIT && ln -s "$PWD/node_modules" /tmp/old/node_modules
+//     node test/cases/upgrades/make.ts /tmp/old
+//
+// A fixture is never made again: it is what that release wrote, whatever later ones would write.
+
+import { execFileSync, spawn } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
+import Database from "better-sqlite3";
+import { clientOf } from "../../binary/client.ts";
+import { questions, scan, tell, WHOLE_API } from "./story.ts";
+import type { Door } from "./story.ts";
+
+/** Compressed; a repository keeps it for ever. */
+const LARGEST = 200 * 1024;
+
+const BOT_KEY = "key-of-the-builds-in-the-fixtures-0123456789";
+const ACCOUNTS = `organizations: [{name: acme, service_accounts: [{name: build-bot, privilege: member, api_keys: [{description: builds, key: "${BOT_KEY}"}]}]}]\n`;
+
+const checkout = resolve(process.argv[2] ?? join(import.meta.dirname, "..", "..", ".."));
+const data = mkdtempSync(join(tmpdir(), "assay-fixture-"));
+try {
+  await make();
+} finally {
+  rmSync(data, { recursive: true, force: true });
+}
+
+async function make(): Promise<void> {
+  const program = [join(checkout, "src", "main.ts")];
+  const key = execFileSync(process.execPath, [...program, "init", "--data", data, "--org", "acme", "--user", "ops"], { encoding: "utf8" }).trim();
+  const era = readFileSync(join(data, "assay.db")).readUInt32BE(60);
+  const place = join(import.meta.dirname, `schema-${era}`);
+  if (existsSync(place)) throw new Error(`${place} is there already, and fixtures are not made again`);
+
+  const bootstrap = join(data, "apply.yml");
+  writeFileSync(bootstrap, ACCOUNTS);
+  const door = era < WHOLE_API ? null : (JSON.parse(execFileSync(process.execPath, [...program, "webhook", "enable", "sonar", "--data", data, "--org", "acme", "--json"], { encoding: "utf8" })) as Door);
+  const server = spawn(process.execPath, [...program, "serve", "--data", data, "--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--base-url", "https://assay.example.com"], { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise<number | null>((done) => server.once("exit", done));
+  const answers: Record<string, unknown> = {};
+  const evidence: Record<string, string> = {};
+  try {
+    const url = await address(server.stdout);
+    const client = clientOf(url, key);
+    await tell(client, clientOf(url, BOT_KEY), era);
+    if (door) await scan(url, door);
+    for (const path of questions(era)) {
+      const { status, body, bytes } = await client.json("GET", path);
+      if (status !== 200) throw new Error(`GET ${path}: ${status} ${bytes.toString()}`);
+      answers[path] = body;
+    }
+    for (const [, path = ""] of JSON.stringify(answers["/attestations/acme?per_page=100"]).matchAll(/"evidence":\{"href":"[^"]*\/api\/v2([^"]+)"/g)) {
+      const { status, bytes } = await client.json("GET", path);
+      if (status !== 200) throw new Error(`GET ${path}: ${status}`);
+      evidence[path] = bytes.toString();
+    }
+  } finally {
+    server.kill("SIGTERM");
+  }
+  if ((await ended) !== 0) throw new Error("the server did not stop in order");
+
+  mkdirSync(place);
+  const file = join(place, "assay.db");
+  const db = new Database(join(data, "assay.db"));
+  db.prepare("VACUUM INTO ?").run(file);
+  db.close();
+  const compressed = gzipSync(readFileSync(file), { level: 9 });
+  rmSync(file);
+  if (compressed.length > LARGEST) throw new Error(`the database is ${compressed.length} bytes, compressed`);
+  writeFileSync(`${file}.gz`, compressed);
+  cpSync(join(data, "evidence"), join(place, "evidence"), { recursive: true });
+  const commit = execFileSync("git", ["rev-parse", "--short=12", "HEAD"], { cwd: checkout, encoding: "utf8" }).trim();
+  const lines = Object.entries({ ...answers, ...evidence }).map(([path, answer]) => `${JSON.stringify(path)}: ${JSON.stringify(answer)}`);
+  writeFileSync(join(place, "answers.json"), `{"commit": "${commit}", "key": "${key}", "answers": {\n${lines.join(",\n")}\n}}\n`);
+  console.log(`schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} answers, ${Object.keys(evidence).length} files`);
+}
+
+/** Where it says that it listens. */
+function address(output: NodeJS.ReadableStream): Promise<string> {
+  return new Promise((found, failed) => {
+    let text = "";
+    output.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+      const url = /listening on (http:\/\/[^\s"]+)/.exec(text)?.[1];
+      if (url !== undefined) found(url);
+    });
+    output.on("end", () => failed(new Error(`the server ended:\n${text}`)));
+  });
+}
