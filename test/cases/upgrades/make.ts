@@ -67,6 +67,8 @@ async function make(): Promise<void> {
   mkdirSync(place);
   const file = join(place, "assay.db");
   const db = new Database(join(data, "assay.db"));
+  // A message waits in it; whoever starts a server on a copy of the fixture is not to send it.
+  if (era >= WHOLE_API) db.exec("UPDATE jobs SET due_at = 4102444800 WHERE kind = 'deliver'; UPDATE deliveries SET due_at = 4102444800");
   db.prepare("VACUUM INTO ?").run(file);
   db.close();
   const compressed = gzipSync(readFileSync(file), { level: 9 });

@@ -1,0 +1,75 @@
+/** `assay verify`: whether everything that is stored is whole, and says what it said when it was stored. Reads only. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { systemSources } from "../assay.ts";
+import type { CheckResult } from "../inspection/verify.ts";
+import { verify as inspect } from "../inspection/verify.ts";
+import type { Vault } from "../vault/vault.ts";
+import { listStaged } from "../vault/staging.ts";
+import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { openEvidence, withDataReadOnly } from "./data.ts";
+import { EXIT, oneLine } from "./frame.ts";
+import type { Command, Io } from "./frame.ts";
+
+export const verify: Command = {
+  name: "verify",
+  summary: "Check the database, every evidence file and every stored verdict",
+  usage: "[--quick] --data DIRECTORY",
+  details: [
+    "Checks the pages and references of the database, its tables, what is derived from others, every stored verdict against",
+    "one judged again, the audit log, and the digest of every evidence file. Exit code 0 when all is well, 5 when damage was",
+    "found, 1 when something could not be checked. Changes nothing, and works while the server runs.",
+  ],
+  options: {
+    quick: { kind: "switch", description: "Do not read the contents of evidence, only that each file is there and of the right size" },
+    ...DATA_OPTIONS,
+  },
+  takesConfig: false,
+  async run(args, io) {
+    const directory = await dataDirectory(args, io);
+    const json = args.switches.has("json");
+    const quick = args.switches.has("quick");
+    const results = await withDataReadOnly(directory, async (db) => {
+      const vault = existsSync(join(directory, "evidence")) ? openEvidence(directory) : null;
+      try {
+        return await inspect({ db, vault: vault ?? NO_EVIDENCE, staged: listStaged(join(directory, "staging")), quick, now: systemSources.now() });
+      } finally {
+        await vault?.close();
+      }
+    });
+    const damage = results.reduce((sum, result) => sum + result.damage, 0);
+    if (json) io.stdout(`${JSON.stringify({ data: directory, quick, damage, checks: results.map(resultJson) })}\n`);
+    else writeText(io, results, quick);
+    return damage > 0 ? EXIT.damaged : EXIT.done;
+  },
+};
+
+const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
+  async *list() {},
+  async *read() {},
+  describe: async () => null,
+};
+
+const resultJson = ({ name, looked, damage, findings, noted, notes }: CheckResult) => ({
+  check: name, ok: damage === 0, looked_at: looked, damage, findings, notes: noted, note_list: notes,
+});
+
+/** Findings of one check on the terminal; --json has a thousand of them. */
+const MOST_SHOWN = 20;
+
+function writeText(io: Io, results: readonly CheckResult[], quick: boolean): void {
+  const width = Math.max(...results.map(({ name }) => name.length)) + 2;
+  for (const { name, looked, damage, findings, noted, notes } of results) {
+    const counts = Object.entries(looked).map(([what, count]) => `${count} ${what}`).join(", ");
+    io.stdout(`${damage > 0 ? "DAMAGE" : "ok"}`.padEnd(8) + `${name.padEnd(width)}${counts}\n`);
+    for (const { about, problem } of findings.slice(0, MOST_SHOWN)) io.stdout(`        ${oneLine(about)}: ${oneLine(problem)}\n`);
+    if (damage > MOST_SHOWN) io.stdout(`        and ${damage - MOST_SHOWN} more; --json tells more of them\n`);
+    for (const { about, problem } of notes.slice(0, MOST_SHOWN)) io.stdout(`        note: ${oneLine(about)} ${oneLine(problem)}\n`);
+    if (noted > MOST_SHOWN) io.stdout(`        note: and ${noted - MOST_SHOWN} more of these\n`);
+  }
+  const damaged = results.filter(({ damage }) => damage > 0);
+  const sum = damaged.reduce((total, { damage }) => total + damage, 0);
+  const scope = quick ? "; the contents of evidence were not read" : "";
+  if (sum === 0) io.stdout(`All ${results.length} checks passed${scope}.\n`);
+  else io.stdout(`Damage: ${sum} ${sum === 1 ? "problem" : "problems"} in ${damaged.map(({ name }) => name).join(", ")}${scope}. Keep the directory as it is and read assay help verify.\n`);
+}

@@ -1,0 +1,55 @@
+/** The databases of released schemas (test/cases/upgrades), each with what the program of its time answered. */
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+const PLACE = join(import.meta.dirname, "..", "cases", "upgrades");
+
+export type Fixture = {
+  schema: number;
+  /** The key of an admin of the organization `acme`. */
+  key: string;
+  /** Path -> body; of evidence the content as a text. */
+  answers: Record<string, unknown>;
+};
+
+/** Schema versions that there are fixtures of, in order. */
+export const fixtureVersions = (): number[] =>
+  readdirSync(PLACE).flatMap((name) => (/^schema-\d+$/.test(name) ? [Number(name.slice(7))] : [])).sort((a, b) => a - b);
+
+/** Puts a copy of a fixture into an empty directory, as a data directory that a server of its time left. */
+export function place(schema: number, directory: string): Fixture {
+  const from = join(PLACE, `schema-${schema}`);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  writeFileSync(join(directory, "assay.db"), gunzipSync(readFileSync(join(from, "assay.db.gz"))), { mode: 0o600 });
+  if (existsSync(join(from, "evidence"))) cpSync(join(from, "evidence"), join(directory, "evidence"), { recursive: true });
+  const { key, answers } = JSON.parse(readFileSync(join(from, "answers.json"), "utf8")) as Omit<Fixture, "schema">;
+  return { schema, key, answers };
+}
+
+/** The base URL under which all fixtures were made: answers hold links. */
+export const BASE_URL = "https://assay.example.com";
+
+/** Makes a database look as if a program of a later schema had written it. */
+export function age(directory: string, version: number): void {
+  const file = join(directory, "assay.db");
+  const bytes = readFileSync(file);
+  bytes.writeUInt32BE(version, 60);
+  writeFileSync(file, bytes);
+}
+
+/**
+ * What of `expected` is not in `actual`, as paths with both values: new fields may come, and nothing that was told may be told
+ * otherwise. Lists are as long as they were.
+ */
+export function lost(expected: unknown, actual: unknown, at = ""): string[] {
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(actual) || actual.length !== expected.length) return [`${at}: a list of ${expected.length} became ${JSON.stringify(actual)?.slice(0, 200)}`];
+    return expected.flatMap((value, place) => lost(value, actual[place], `${at}[${place}]`));
+  }
+  if (typeof expected === "object" && expected !== null) {
+    if (typeof actual !== "object" || actual === null || Array.isArray(actual)) return [`${at}: an object became ${JSON.stringify(actual)}`];
+    return Object.entries(expected).flatMap(([name, value]) => (name in actual ? lost(value, (actual as Record<string, unknown>)[name], `${at}.${name}`) : [`${at}.${name}: is gone`]));
+  }
+  return Object.is(expected, actual) ? [] : [`${at}: ${JSON.stringify(expected)} became ${JSON.stringify(actual)}`];
+}

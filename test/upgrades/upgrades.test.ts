@@ -1,0 +1,88 @@
+/** Databases of all released schemas, taken over by the present program: nothing is lost, nothing is told otherwise. */
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { checkForeignKeys, checkIntegrity } from "../../src/inspection/soundness.ts";
+import { readHeader, schemaVersion } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/database.ts";
+import Database from "better-sqlite3";
+import { loadAddon } from "../../src/store/addon.ts";
+import { clientOf } from "../binary/client.ts";
+import { cli, inDirectory, start } from "../cli/in-process.ts";
+import { BASE_URL, fixtureVersions, lost, place } from "./fixture.ts";
+
+const test = suite("upgrades");
+
+test("there is a fixture of every released schema", () => {
+  const changelog = readFileSync(join(import.meta.dirname, "..", "..", "CHANGELOG.md"), "utf8");
+  const newest = /^## (.+)$/m.exec(changelog)?.[1];
+  // A schema counts as released with the release that brings it; until then it is not to be kept.
+  const released = newest === "Unreleased" ? schemaVersion() - 1 : schemaVersion();
+  const missing = Array.from({ length: released }, (_, place) => place + 1).filter((version) => !fixtureVersions().includes(version));
+  assert.equal(missing, [], "run make fixture with the program that is released, and commit test/cases/upgrades");
+});
+
+test("what is lost, and what is told otherwise, is found", () => {
+  const before = { a: 1, list: [{ b: "x" }], none: null };
+  assert.equal(lost(before, { a: 1, list: [{ b: "x", more: 1 }], none: null, added: true }), []);
+  assert.equal(lost(before, { a: 2, list: [{ b: "x" }], none: null }, "/p"), ["/p.a: 1 became 2"]);
+  assert.equal(lost(before, { a: 1, list: [], none: undefined }), [".list: a list of 1 became []", ".none: null became undefined"]);
+  assert.equal(lost(before, { a: 1, list: [{}] }), [".list[0].b: is gone", ".none: is gone"]);
+});
+
+/** What is to be told otherwise: how long the latest snapshot lasts by now, and that there are audit packages since schema 3. */
+const MOVES = /\.duration: |\.has_audit_package: false became true$/;
+
+for (const version of fixtureVersions()) {
+  test(`schema ${version} comes to the present in one hop, and answers as it did`, () =>
+    inDirectory(async (home) => {
+      const data = join(home, "data");
+      const { key, answers } = place(version, data);
+      const original = readFileSync(join(data, "assay.db"));
+      const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL, "--log-level", "error"]);
+      const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
+      try {
+        assert.is(readHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
+        const client = clientOf(url, key);
+        const problems: string[] = [];
+        for (const [path, answer] of Object.entries(answers)) {
+          const { status, body, bytes } = await client.json("GET", path);
+          problems.push(...(status === 200 ? lost(answer, body ?? bytes.toString(), path) : [`${path}: ${status} ${bytes.toString("utf8", 0, 300)}`]));
+        }
+        assert.equal(problems.filter((problem) => !MOVES.test(problem)), []);
+        // It goes on from there: a new record in an old trail.
+        const told = { attestation_name: "after-the-upgrade", is_compliant: true };
+        const recorded = await client.form("POST", "/attestations/acme/shop/trail/release-1/generic", "data_json", told, { part: "attachment_file", name: "n.txt", content: "new" });
+        assert.is(recorded.status, 201, recorded.bytes.toString());
+      } finally {
+        assert.is((await server.stop()).code, 0);
+      }
+      const verified = await cli(["verify", "--data", data, "--json"]);
+      assert.is(verified.code, 0, verified.out);
+
+      const copies = existsSync(join(data, "backups")) ? readdirSync(join(data, "backups")) : [];
+      if (version === schemaVersion()) return assert.equal(copies, []);
+      const [copy = "", ...others] = copies;
+      assert.equal(others, []);
+      assert.match(copy, new RegExp(`^assay-schema-${version}-before-${schemaVersion()}-\\d{8}T\\d{6}Z\\.db$`));
+      assert.is(readHeader(join(data, "backups", copy))?.schemaVersion, version);
+      assert.equal(rowsOf(join(data, "backups", copy)), rowsOf(original));
+    }));
+}
+
+/** All rows of all tables of a database, which must be sound. */
+function rowsOf(source: string | Buffer): Record<string, unknown[]> {
+  const db: Db = new Database(source as string, { nativeBinding: loadAddon() as unknown as string });
+  const problems: string[] = [];
+  const sink = { found: (about: string, problem: string) => void problems.push(`${about}: ${problem}`), note: () => undefined, looked: () => undefined };
+  checkIntegrity(db, sink);
+  checkForeignKeys(db, sink);
+  assert.equal(problems, []);
+  const names = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
+  const rows = Object.fromEntries(names.map((name) => [name, db.prepare(`SELECT t.* FROM ${name} t`).raw().all()]));
+  db.close();
+  return rows;
+}
+
+test.run();
