@@ -33,6 +33,7 @@ export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
   memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
-  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, verify, backup, restore,
-  configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom, version,
+  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, verify, doctor, backup,
+  restore, configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom,
+  version,
 ];

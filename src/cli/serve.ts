@@ -3,6 +3,8 @@ import { X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
 import { missingOptions } from "../config.ts";
+import type { Machine } from "../doctor/check.ts";
+import { refuseNetworkFileSystem } from "../doctor/file-system.ts";
 import { OPTIONS } from "../options.ts";
 import type { Config, OptionName } from "../options.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
@@ -62,7 +64,7 @@ function invitationOf({ setup, baseUrl }: Instance): Announcement {
 /**
  * Runs a server until it is asked to stop. `setUp` runs on the opened store before the bootstrap file and before anybody
  * can connect; `announce` makes what is printed once the server listens, `addresses` unless given.
- * @throws what ends the start, see `startInstance`; an address that cannot be had as a command failure.
+ * @throws NetworkFileSystemError; what ends the start, see `startInstance`; an address that cannot be had as a command failure.
  */
 export async function runServer(
   args: Args,
@@ -73,6 +75,8 @@ export async function runServer(
     checkResponses: boolean;
     setUp?: (data: Data, directory: string) => void;
     announce?: (instance: Instance) => Announcement;
+    /** How the machine looks, for tests; the real one unless given. */
+    machine?: Pick<Machine, "text" | "space">;
   },
 ): Promise<ExitCode> {
   const json = args.switches.has("json");
@@ -91,7 +95,8 @@ export async function runServer(
   io.onSignal("SIGUSR1", () => void started.promise.then((instance) => instance.backUp()));
 
   try {
-    // First of all, because the data directory is one of the places from which the library can be loaded.
+    refuseNetworkFileSystem(directory, config.networkFilesystem, rules.machine);
+    // Before anything else, because the data directory is one of the places from which the library can be loaded.
     prepareDirectory(directory);
     loadLibrary(directory);
     const instance = await startInstance({

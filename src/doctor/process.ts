@@ -1,0 +1,94 @@
+/** The machine around the server: its clock, memory, limits, the process itself, its address and its certificate. */
+import { createServer } from "node:net";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import type { Check, Machine } from "./check.ts";
+import { fail, ok, sizeOf, warn } from "./check.ts";
+import { ageText } from "./directory.ts";
+
+/** Seconds that times may lie ahead: file systems and clocks of containers are coarse. */
+const AHEAD = 5;
+
+/**
+ * @param newest of the latest change in the database, in epoch seconds; null where it was not asked
+ * @param backwards by how much the latest changes go back in time at most, in seconds
+ */
+export function checkClock(directory: string, newest: number | null, backwards: number, { now, text }: Pick<Machine, "now" | "text">): Check {
+  const name = "clock";
+  const at = now();
+  const file = statSync(join(directory, "assay.db"), { throwIfNoEntry: false });
+  const told = new Date(at * 1000).toISOString();
+  const todo = "let the machine synchronize its clock (systemd-timesyncd, chrony), and restart the server";
+  if (newest !== null && newest > at + AHEAD) return fail(name, `it is ${told}, and the latest change in the database is ${ageText(newest - at)} in the future: the clock was set back`, todo);
+  if (file && file.mtimeMs / 1000 > at + AHEAD) return warn(name, `it is ${told}, and assay.db was written ${ageText(file.mtimeMs / 1000 - at)} in the future: the clock was set back`, todo);
+  if (backwards > AHEAD) return warn(name, `it is ${told}; among the latest changes are some that go back in time by ${ageText(backwards)}`, todo);
+  const synchronized = text("/run/systemd/timesync/synchronized") !== null;
+  return ok(name, synchronized ? `${told}, synchronized by systemd-timesyncd` : told);
+}
+
+/** The process that holds the lock of the directory. `uid` is its user. */
+export type Server = { pid: number | null; uid: number | null };
+
+/** Who holds a lock on `file`, as /proc/locks tells it; null where it does not. */
+export function holderOf(file: string, { text }: Pick<Machine, "text">): Server {
+  const inode = statSync(file, { throwIfNoEntry: false })?.ino;
+  for (const line of (text("/proc/locks") ?? "").split("\n")) {
+    const [, , , kind, pid, place = ""] = line.trim().split(/\s+/);
+    if (kind !== "WRITE" || place.split(":")[2] !== String(inode)) continue;
+    const uid = /^Uid:\s+(\d+)/m.exec(text(`/proc/${pid}/status`) ?? "")?.[1];
+    return { pid: Number(pid), uid: uid === undefined ? null : Number(uid) };
+  }
+  return { pid: null, uid: null };
+}
+
+export const checkServer = (server: Server | null): Check =>
+  ok("server", server === null ? "does not run" : `runs${server.pid === null ? "" : ` as process ${server.pid}`}${server.uid === null ? "" : ` of user ${server.uid}`}`);
+
+/** Each connection, file and thread of a server takes one; below this a busy one runs out. */
+const LEAST_FILES = 4_096;
+
+/** Of the server if it runs, else of this process, which was started in the same way as one would be. */
+export function checkOpenFiles(server: Server | null, { text }: Pick<Machine, "text">): Check {
+  const name = "open files";
+  const limits = (server?.pid == null ? null : text(`/proc/${server.pid}/limits`)) ?? text("/proc/self/limits");
+  const limit = /^Max open files\s+(\S+)/m.exec(limits ?? "")?.[1];
+  if (limit === undefined) return ok(name, "the limit is not known");
+  if (limit !== "unlimited" && Number(limit) < LEAST_FILES) return warn(name, `at most ${limit} at a time`, `let it have ${LEAST_FILES} or more: LimitNOFILE= of the unit, or ulimit -n`);
+  return ok(name, `at most ${limit} at a time`);
+}
+
+const LEAST_MEMORY = 512 * 1024 * 1024;
+const LEAST_AVAILABLE = 128 * 1024 * 1024;
+
+export function checkMemory({ text }: Pick<Machine, "text">): Check {
+  const name = "memory";
+  const field = (label: string): number | null => {
+    const found = new RegExp(`^${label}:\\s+(\\d+) kB`, "m").exec(text("/proc/meminfo") ?? "")?.[1];
+    return found === undefined ? null : Number(found) * 1024;
+  };
+  const [total, available] = [field("MemTotal"), field("MemAvailable")];
+  if (total === null) return ok(name, "its size is not known");
+  const limit = Number((text("/sys/fs/cgroup/memory.max") ?? "max").trim());
+  const most = Number.isFinite(limit) ? Math.min(limit, total) : total;
+  const told = `${sizeOf(most)}${most < total ? " for this container or service" : ""}${available === null ? "" : `, ${sizeOf(available)} of the machine available`}`;
+  if (most < LEAST_MEMORY) return warn(name, told, `give it ${sizeOf(LEAST_MEMORY)} or more`);
+  if (available !== null && available < LEAST_AVAILABLE) return warn(name, told, "something on this machine takes nearly all of it: find out what, before the kernel ends a process");
+  return ok(name, told);
+}
+
+/** Whether a server could listen, where none does. Binds the address for a moment. */
+export async function checkAddress({ host, port }: { host: string; port: number }, server: Server | null): Promise<Check> {
+  const name = "address";
+  const shown = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  if (server !== null) return ok(name, `${shown} is configured; the server runs`);
+  const code = await new Promise<string | null>((resolve) => {
+    const probe = createServer();
+    probe.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(null)));
+  });
+  if (code === null) return ok(name, `${shown} is free`);
+  if (code === "EADDRINUSE") return fail(name, `${shown} is taken by another process`, "stop that process, or give --listen another port; ss -ltnp tells which it is");
+  if (code === "EACCES") return fail(name, `${shown} may not be bound by this user`, "give --listen a port of 1024 or more, or let the service bind it (AmbientCapabilities=CAP_NET_BIND_SERVICE)");
+  if (code === "EADDRNOTAVAIL") return fail(name, `${shown} is no address of this machine`, "give --listen one that it has");
+  return fail(name, `${shown} cannot be bound: ${code}`, "give --listen another address");
+}
