@@ -3,7 +3,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { systemSources } from "../assay.ts";
 import type { CheckResult } from "../inspection/verify.ts";
-import { verify as inspect } from "../inspection/verify.ts";
+import { isDamage, verify as inspect } from "../inspection/verify.ts";
+import { ForeignDatabaseError } from "../store/database.ts";
 import type { Vault } from "../vault/vault.ts";
 import { listStaged } from "../vault/staging.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
@@ -36,13 +37,19 @@ export const verify: Command = {
       } finally {
         await vault?.close();
       }
-    });
+    }).catch(unrecognizable);
     const damage = results.reduce((sum, result) => sum + result.damage, 0);
     if (json) io.stdout(`${JSON.stringify({ data: directory, quick, damage, checks: results.map(resultJson) })}\n`);
     else writeText(io, results, quick);
     return damage > 0 ? EXIT.damaged : EXIT.done;
   },
 };
+
+/** A file that cannot even be opened has lost its first pages or its end, or was put in the place of a database of Assay. */
+function unrecognizable(error: unknown): CheckResult[] {
+  if (!(error instanceof ForeignDatabaseError) && !(error instanceof Error && isDamage(error))) throw error;
+  return [{ name: "integrity", looked: {}, findings: [{ about: "assay.db", problem: error.message }], damage: 1, notes: [], noted: 0 }];
+}
 
 const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
   async *list() {},

@@ -70,7 +70,7 @@ export async function verify({ db, vault, staged, quick, now, progress }: Verify
       await check(sink);
     } catch (error) {
       // A damaged page shows as any error at all of whatever reads it.
-      const damaged = /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown }).code)) || results.some(({ damage }) => damage > 0);
+      const damaged = isDamage(error) || results.some(({ damage }) => damage > 0);
       if (!damaged) throw error;
       sink.found("assay.db", `cannot be looked at any further here: ${error instanceof Error ? error.message : String(error)}`);
     }
@@ -79,6 +79,9 @@ export async function verify({ db, vault, staged, quick, now, progress }: Verify
   }
   return results;
 }
+
+/** Whether SQLite says that it cannot make sense of the file. */
+export const isDamage = (error: unknown): boolean => /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown } | null)?.code));
 
 function sinkOf(result: CheckResult): Sink {
   return {
