@@ -1,10 +1,10 @@
 /** `assay doctor`: whether an installation is in order, without touching it. */
-import { X509Certificate, createPrivateKey } from "node:crypto";
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Config } from "../options.ts";
 import { missingOptions } from "../config.ts";
-import { fail, machine, ok, warn } from "../doctor/check.ts";
+import { checkCertificate } from "../doctor/certificate.ts";
+import { machine, ok, warn } from "../doctor/check.ts";
 import type { Check } from "../doctor/check.ts";
 import { diagnose } from "../doctor/doctor.ts";
 import { configure } from "./configuration.ts";
@@ -29,7 +29,7 @@ export const doctor: Command = {
     const directory = resolve(io.cwd, config.data ?? "");
     const { checks, newer } = await diagnose({
       directory, config,
-      certificate: () => checkCertificate(config, io.cwd, machine.now()),
+      certificate: () => certificateOf(config, io.cwd),
       evidence: () => checkEvidence(directory, config),
     });
     const count = (level: Check["level"]): number => checks.filter((check) => check.level === level).length;
@@ -58,22 +58,5 @@ async function checkEvidence(directory: string, { evidenceStore }: Config): Prom
   return ok(name, place);
 }
 
-/** A month is what people need to get a new certificate, and a week what is left when it was forgotten. In days. */
-const [WARN_DAYS, DAY] = [30, 86_400];
-
-function checkCertificate({ tlsCert, tlsKey }: Config, cwd: string, now: number): Check | null {
-  if (tlsCert === null || tlsKey === null) return null;
-  const name = "certificate";
-  try {
-    const certificate = new X509Certificate(readFileSync(resolve(cwd, tlsCert)));
-    if (!certificate.checkPrivateKey(createPrivateKey(readFileSync(resolve(cwd, tlsKey))))) return fail(name, `${tlsKey} is not the key of ${tlsCert}`, "give the two that belong together");
-    const [from, to] = [Date.parse(certificate.validFrom) / 1000, Date.parse(certificate.validTo) / 1000];
-    const day = (at: number): string => new Date(at * 1000).toISOString().slice(0, 10);
-    if (now < from) return fail(name, `valid from ${day(from)} on`, "check the clock, or give the certificate that is valid now");
-    if (now >= to) return fail(name, `ended on ${day(to)}`, "replace it, and send the server SIGHUP");
-    if (to - now < WARN_DAYS * DAY) return warn(name, `ends on ${day(to)}, in ${Math.floor((to - now) / DAY)} days`, "replace it, and send the server SIGHUP");
-    return ok(name, `until ${day(to)}`);
-  } catch (error) {
-    return fail(name, `${tlsCert} and ${tlsKey} cannot be read: ${error instanceof Error ? error.message : String(error)}`, "give two PEM files that the server may read");
-  }
-}
+const certificateOf = ({ tlsCert, tlsKey }: Config, cwd: string): Check | null =>
+  tlsCert === null || tlsKey === null ? null : checkCertificate({ certificate: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) }, machine.now());

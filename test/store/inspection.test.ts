@@ -177,7 +177,7 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
     `UPDATE environments SET snapshot_count = snapshot_count - 1 WHERE id = ${all}`],
 
   ["a verdict", /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, and is (NON-)?COMPLIANT when judged again$/, `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`],
-  ["kept verdicts", /evaluation \d+: rule \d+ of policy '.*' is stored as not satisfied/, `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false') WHERE verdicts_json LIKE '%"satisfied":true%'`],
+  ["kept verdicts", /evaluation \d+: rule \d+ of policy '.*' version \d+ is stored as not satisfied/, `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false') WHERE verdicts_json LIKE '%"satisfied":true%'`],
   ["reasons", /the stored reasons are none, and those found again are/, `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`],
   ["facts", /evaluation \d+: .* when judged again/, `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`],
   ["allowed elsewhere", /is allowed by entry/, "UPDATE allowlist_entries SET environment_id = 99"],
