@@ -33,6 +33,9 @@ bench: dist/assay ## measure the executable
 bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts and 1,000,000 attestations for make bench (2 minutes, 4 GB in .build)
 	@$(NODE) test/bench/data.ts
 
+fixture: | $(INSTALLED) ## keep a database of this schema for the upgrade tests of all later versions; at a release that changed the schema
+	$(NODE) test/cases/upgrades/make.ts
+
 crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost and every snapshot is whole
 	$(NODE) test/crash/main.ts
 
@@ -66,4 +69,5 @@ $(INSTALLED): package.json package-lock.json .npmrc
 always:
 
 .PHONY: help run test check build golden bench bench-data crash soak smoke dist image clean always
+.PHONY: help run test check build golden bench bench-data fixture crash soak smoke clean always
 .DEFAULT_GOAL := help

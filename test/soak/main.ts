@@ -12,7 +12,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { leftInStaging, openBesideServer } from "../crash/inspect.ts";
+import { openReadOnly } from "../../src/store/database.ts";
+import { leftInStaging } from "../crash/inspect.ts";
 import { isOfEnvironments, missingEnvironmentEntries } from "../crash/ledger-environments.ts";
 import type { EnvironmentEntry } from "../crash/ledger-environments.ts";
 import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "../crash/ledger.ts";
@@ -95,7 +96,7 @@ async function missing(url: string, place: string, entries: readonly Any[], sinc
     const text = isOfEnvironments(entry) ? null : await missingOf(api, entry, records);
     if (text) lost.push(text);
   }
-  const db = openBesideServer(place);
+  const db = openReadOnly(place);
   try {
     return [...lost, ...missingEnvironmentEntries(db, entries.filter(isOfEnvironments))];
   } finally {
