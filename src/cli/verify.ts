@@ -58,7 +58,7 @@ const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
 };
 
 const resultJson = ({ name, looked, damage, findings, noted, notes }: CheckResult) => ({
-  check: name, ok: damage === 0, looked_at: looked, damage, findings, notes: noted, note_list: notes,
+  check: name, ok: damage === 0, looked_at: looked, damage, findings, noted, notes,
 });
 
 /** Findings of one check on the terminal; --json has a thousand of them. */

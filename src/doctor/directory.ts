@@ -10,6 +10,7 @@ export function checkDirectory(directory: string): Check {
   const name = "data directory";
   if (!existsSync(directory)) return fail(name, `there is no ${directory}`, "give --data the right one; assay serve, assay dev and assay init create a new one");
   if (!statSync(directory).isDirectory()) return fail(name, `${directory} is no directory`, "give --data the right one");
+  if (!may(directory, constants.R_OK | constants.X_OK)) return fail(name, `${directory} may not be looked into by this user`, "run this command as the user of the server");
   if (!existsSync(join(directory, "assay.db"))) return fail(name, `${directory} holds no assay.db`, "give --data the right one; assay serve, assay dev and assay init begin with an empty directory");
   return ok(name, directory);
 }
@@ -29,14 +30,13 @@ export function checkPermissions(directory: string, { uid }: Pick<Machine, "uid"
   if ((top.mode & 0o007) !== 0) return fail(name, `${directory} has mode ${mode}: everybody on this machine may look into it`, `chmod 700 ${directory}`);
   if ((top.mode & 0o070) !== 0) return warn(name, `${directory} has mode ${mode}: its group may look into it`, `chmod 700 ${directory}, unless the group is meant to`);
   if (uid !== null && uid !== 0 && uid !== top.uid) return warn(name, `${directory} belongs to user ${top.uid}, and this is user ${uid}`, "run this command as the user of the server");
-  if (!isWritable(directory) || !isWritable(join(directory, "assay.db"))) return fail(name, `${directory} cannot be written to`, "give its owner the right to, or mount it to be written to");
+  if (!may(directory, constants.W_OK) || !may(join(directory, "assay.db"), constants.W_OK)) return fail(name, `${directory} cannot be written to`, "give its owner the right to, or mount it to be written to");
   return ok(name, `mode ${mode}, user ${top.uid}`);
 }
 
-function isWritable(path: string): boolean {
-  if (!existsSync(path)) return true;
+function may(path: string, rights: number): boolean {
   try {
-    accessSync(path, constants.W_OK);
+    accessSync(path, rights);
     return true;
   } catch {
     return false;

@@ -18,9 +18,12 @@ export class DataDirectoryInUseError extends Error {
 
 export type Lock = { release(): void };
 
+/** Whoever only looks whether the lock is taken (isServed) holds it for less than a millisecond, and must not keep a server from starting. */
+const GLANCE_MS = 100;
+
 /**
  * Takes the directory for this process until `release` is called or the process ends.
- * @throws DataDirectoryInUseError at once when another process holds it.
+ * @throws DataDirectoryInUseError when another process holds it.
  */
 export function lockDirectory(directory: string): Lock {
   const lock = take(directory, "assay.lock");
@@ -39,7 +42,7 @@ export const lockEvidence = (directory: string): Lock | null => take(directory, 
 
 function take(directory: string, name: string): Lock | null {
   const file = join(directory, name);
-  const db = new Database(file, { nativeBinding: loadAddon(directory) as unknown as string, timeout: 0 });
+  const db = new Database(file, { nativeBinding: loadAddon(directory) as unknown as string, timeout: GLANCE_MS });
   try {
     chmodSync(file, 0o600);
     db.pragma("locking_mode = EXCLUSIVE");

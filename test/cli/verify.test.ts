@@ -69,7 +69,7 @@ test("a sound directory passes, on a line for each check and one for all, and no
 
     const json = JSON.parse((await cli(["verify", "--data", data, "--json"])).out);
     assert.equal([json.data, json.quick, json.damage, json.checks.length], [data, false, 0, 10]);
-    assert.equal(json.checks[8], { check: "evidence", ok: true, looked_at: { files: 4, "bytes read": 76 }, damage: 0, findings: [], notes: 0, note_list: [] });
+    assert.equal(json.checks[8], { check: "evidence", ok: true, looked_at: { files: 4, "bytes read": 76 }, damage: 0, findings: [], noted: 0, notes: [] });
     const quick = await cli(["verify", "--data", data, "--quick"]);
     assert.match(quick.out, /evidence +4 files\n/);
     assert.match(quick.out, /All 10 checks passed; the contents of evidence were not read\.\n$/);
@@ -124,7 +124,7 @@ test("evidence that nobody names, and what lies in staging, is told with its age
     assert.match(out, new RegExp(`note: evidence ${digest} is named by no attestation: 6 bytes, 3 hours old; the server removes such files after a day\n`));
     assert.match(out, /note: staging\/upload-1 4 bytes, \d+ seconds? old: an upload that is running, or one that did not end; the next start removes it\n/);
     const json = JSON.parse((await cli(["verify", "--data", data, "--json"])).out);
-    assert.equal(json.checks.map(({ notes }: { notes: number }) => notes), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+    assert.equal(json.checks.map(({ noted }: { noted: number }) => noted), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
   }));
 
 const verdict = "CASE state WHEN 'COMPLIANT' THEN 'NON-COMPLIANT' ELSE 'COMPLIANT' END";

@@ -10,7 +10,7 @@ import Database from "better-sqlite3";
 import { loadAddon } from "../../src/store/addon.ts";
 import { clientOf } from "../binary/client.ts";
 import { cli, inDirectory, start } from "../cli/in-process.ts";
-import { BASE_URL, fixtureVersions, lost, place } from "./fixture.ts";
+import { BASE_URL, fixtureVersions, lost, MOVES, place } from "./fixture.ts";
 
 const test = suite("upgrades");
 
@@ -30,9 +30,6 @@ test("what is lost, and what is told otherwise, is found", () => {
   assert.equal(lost(before, { a: 1, list: [], none: undefined }), [".list: a list of 1 became []", ".none: null became undefined"]);
   assert.equal(lost(before, { a: 1, list: [{}] }), [".list[0].b: is gone", ".none: is gone"]);
 });
-
-/** What is to be told otherwise: how long the latest snapshot lasts by now, and that there are audit packages since schema 3. */
-const MOVES = /\.duration: |\.has_audit_package: false became true$/;
 
 for (const version of fixtureVersions()) {
   test(`schema ${version} comes to the present in one hop, and answers as it did`, () =>

@@ -1,0 +1,72 @@
+// The packaged executable takes over the databases of all released schemas, verifies them, tells of damage, judges the installation, and leaves
+// a database of a later schema alone.
+
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { age, BASE_URL, fixtureVersions, lost, MOVES, place } from "../upgrades/fixture.ts";
+import { clientOf } from "./client.ts";
+import { inDirectory, run, start } from "./executable.ts";
+
+const test = suite("executable, upgrades");
+
+test("every released schema comes to the present, answers as it did and is whole", () =>
+  inDirectory(async (home) => {
+    for (const version of fixtureVersions()) {
+      const data = join(home, `schema-${version}`);
+      const { key, answers } = place(version, data);
+      const early = await run(["verify", "--data", data]);
+      assert.is(early.code, 1);
+      assert.match(early.stderr, new RegExp(`has schema version ${version}, and this program works with \\d+`));
+      const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL]);
+      const client = clientOf(server.url, key);
+      const problems: string[] = [];
+      for (const [path, answer] of Object.entries(answers)) {
+        const { status, body, bytes } = await client.json("GET", path);
+        problems.push(...(status === 200 ? lost(answer, body ?? bytes.toString(), path) : [`${path}: ${status}`]));
+      }
+      assert.equal(problems.filter((problem) => !MOVES.test(problem)), []);
+      const beside = await run(["verify", "--data", data, "--quick"]);
+      assert.is(beside.code, 0, beside.stdout + beside.stderr);
+      const doctor = JSON.parse((await run(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--json"])).stdout);
+      const named = (name: string) => doctor.checks.find(({ check }: { check: string }) => check === name);
+      assert.match(named("server").found, new RegExp(`^runs as process ${server.pid} of user \\d+$`));
+      assert.is(named("native library").level, "ok");
+      assert.is(named("permissions").level, "ok");
+      await server.stop();
+      const verified = await run(["verify", "--data", data]);
+      assert.is(verified.code, 0, verified.stdout + verified.stderr);
+      assert.match(readdirSync(join(data, "backups")).join(), new RegExp(`^assay-schema-${version}-before-\\d+-\\d{8}T\\d{6}Z\\.db$`));
+    }
+  }));
+
+test("damage ends with 5, and a later schema with 3 and no byte changed", () =>
+  inDirectory(async (home) => {
+    const data = join(home, "data");
+    place(3, data);
+    mkdirSync(join(data, "staging"));
+    assert.is((await run(["member", "list", "--org", "acme", "--data", data])).code, 0);
+    const [shard = ""] = readdirSync(join(data, "evidence"));
+    const [name = ""] = readdirSync(join(data, "evidence", shard));
+    const file = join(data, "evidence", shard, name);
+    const content = readFileSync(file);
+    rmSync(file);
+    writeFileSync(file, Buffer.from(content).fill(0, 0, 1));
+    const damaged = await run(["verify", "--data", data, "--json"]);
+    assert.is(damaged.code, 5, damaged.stderr);
+    const { damage, checks } = JSON.parse(damaged.stdout);
+    assert.equal([damage, checks.filter(({ ok }: { ok: boolean }) => !ok).map(({ check }: { check: string }) => check)], [1, ["evidence"]]);
+    assert.is(checks[8].findings[0].about, `evidence ${shard}${name}`);
+
+    age(data, 99);
+    const before = readFileSync(join(data, "assay.db"));
+    for (const command of [["serve", "--listen", "127.0.0.1:0"], ["verify"], ["member", "list", "--org", "acme"], ["explain", "production"], ["doctor", "--listen", "127.0.0.1:0"]]) {
+      const { code, stdout, stderr } = await run([...command, "--data", data]);
+      assert.is(code, 3, stdout + stderr);
+      assert.match(stdout + stderr, /schema (version )?99, (but|and) this program knows versions up to \d+/);
+      assert.ok(readFileSync(join(data, "assay.db")).equals(before), command.join(" "));
+    }
+  }));
+
+test.run();
