@@ -1,13 +1,14 @@
 // The packaged executable takes over the databases of all released schemas, verifies them, tells of damage, judges the installation, and leaves
 // a database of a later schema alone.
 
+import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { age, BASE_URL, fixtureVersions, lost, MOVES, place } from "../upgrades/fixture.ts";
 import { clientOf } from "./client.ts";
-import { inDirectory, run, start } from "./executable.ts";
+import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const test = suite("executable, upgrades");
 
@@ -67,6 +68,26 @@ test("damage ends with 5, and a later schema with 3 and no byte changed", () =>
       assert.match(stdout + stderr, /schema (version )?99, (but|and) this program knows versions up to \d+/);
       assert.ok(readFileSync(join(data, "assay.db")).equals(before), command.join(" "));
     }
+  }));
+
+const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
+const mayMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
+if (!mayMount) console.log("skipped: this process may not make a mount namespace (unshare -m)");
+
+(mayMount ? test : test.skip)("a copy that nobody can write to is verified and judged where it lies", () =>
+  inDirectory(async (home) => {
+    const data = join(home, "data");
+    place(3, data);
+    mkdirSync(join(data, "staging"));
+    assert.is((await run(["member", "list", "--org", "acme", "--data", data])).code, 0);
+    const script = 'exec 9<"$1" && mount --bind "$2" /mnt && mount -o remount,bind,ro /mnt && shift 2 && exec /proc/self/fd/9 "$@"';
+    const locked = (...words: string[]) => run(["-m", "sh", "-c", script, "sh", EXECUTABLE, data, ...words, "--data", "/mnt"], { executable: "/usr/bin/unshare", env: { PATH } });
+    const verified = await locked("verify");
+    assert.is(verified.code, 0, verified.stdout + verified.stderr);
+    const judged = await locked("doctor", "--listen", "127.0.0.1:0");
+    assert.is(judged.code, 1);
+    assert.match(judged.stdout, /FAIL {2}file system +\S+ at \/mnt from \S+ is mounted read-only\n/);
+    assert.match(judged.stdout, /ok {4}database +schema /);
   }));
 
 test.run();
