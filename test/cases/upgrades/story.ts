@@ -20,21 +20,13 @@ const BAD = "b2".repeat(32);
 const STRAY = "c3".repeat(32);
 const LEGACY = "d4".repeat(32);
 
-const TEMPLATE = `# what a release needs
+const TEMPLATE = `# what a release of the shop needs
 version: 1
 trail:
-  attestations:
-    - name: review
-      type: pull_request
-    - name: ticket
-      type: jira
+  attestations: [{ name: review, type: pull_request }, { name: ticket, type: jira }]
   artifacts:
     - name: shop
-      attestations:
-        - name: unit-tests
-          type: junit
-        - name: scan
-          type: snyk
+      attestations: [{ name: unit-tests, type: junit }, { name: scan, type: snyk }]
 `;
 const policy = (rules: string): string => `_schema: https://example.com/schemas/policy/v1\nartifacts:\n${rules}`;
 const TESTED = policy("  provenance:\n    required: true\n  attestations:\n    - name: unit-tests\n      type: junit\n");
