@@ -161,7 +161,8 @@ export async function fill(db: Db, { artifacts, progress = () => undefined }: { 
     const environment = store.environments.find(organization(store).id, environmentName(n)) as { id: number };
     store.recording.record(
       store.environments.get(environment.id), "report",
-      running.map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } })),
+      // In the order of names, as reports are brought into.
+      running.map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } })).sort((a, b) => (a.name < b.name ? -1 : 1)),
       { publicId: "operator", shownName: "operator" },
     );
   }
