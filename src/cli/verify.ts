@@ -11,6 +11,7 @@ import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { openEvidence, withDataReadOnly } from "./data.ts";
 import { EXIT, oneLine } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
+import { showProgress } from "./progress.ts";
 
 export const verify: Command = {
   name: "verify",
@@ -30,11 +31,13 @@ export const verify: Command = {
     const directory = await dataDirectory(args, io);
     const json = args.switches.has("json");
     const quick = args.switches.has("quick");
+    const progress = showProgress(io, json);
     const results = await withDataReadOnly(directory, async (db) => {
       const vault = existsSync(join(directory, "evidence")) ? openEvidence(directory) : null;
       try {
-        return await inspect({ db, vault: vault ?? NO_EVIDENCE, staged: listStaged(join(directory, "staging")), quick, now: systemSources.now() });
+        return await inspect({ db, vault: vault ?? NO_EVIDENCE, staged: listStaged(join(directory, "staging")), quick, now: systemSources.now(), progress });
       } finally {
+        progress.end();
         await vault?.close();
       }
     }).catch(unrecognizable);

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
-import { withDataReadOnly } from "../../src/cli/data.ts";
+import { openEvidence, withDataReadOnly } from "../../src/cli/data.ts";
+import { verify as inspect } from "../../src/inspection/verify.ts";
 import { loadAddon } from "../../src/store/addon.ts";
 import { clientOf } from "../binary/client.ts";
 import { place } from "../upgrades/fixture.ts";
@@ -232,6 +233,20 @@ test("works beside a server that goes on writing", () =>
     } finally {
       await server.stop();
     }
+  }));
+
+test("tells how far it is, part by part", () =>
+  inCopy(async (data) => {
+    const vault = openEvidence(data);
+    const told: [what: string, total: number, reached: number][] = [];
+    const progress = {
+      begin: (what: string, total: number) => void told.push([what, total, 0]),
+      reach: (done: number) => void ((told.at(-1) as (typeof told)[number])[2] = done),
+    };
+    await withDataReadOnly(data, (db) => inspect({ db, vault, staged: [], quick: true, now: 0, progress }));
+    await vault.close();
+    assert.equal(told.map(([what]) => what), ["derived tables", "trails", "snapshots", "evaluations", "evidence"]);
+    for (const [what, total, reached] of told) assert.ok(total > 0 && reached === total, `${what}: ${reached} of ${total}`);
   }));
 
 test("says nothing about data that was changed while it was read", () =>
