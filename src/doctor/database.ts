@@ -10,7 +10,7 @@ import { ageText } from "./directory.ts";
 /** `newer`: written by a program that comes after this one. `usable`: what it holds can be asked for. */
 export type DatabaseState = { header: FileHeader | null; newer: boolean; usable: boolean };
 
-export function checkDatabase(directory: string): { check: Check; state: DatabaseState } {
+export function checkDatabase(directory: string, { space }: Pick<Machine, "space">): { check: Check; state: DatabaseState } {
   const name = "database";
   const file = join(directory, "assay.db");
   const known = schemaVersion();
@@ -28,6 +28,10 @@ export function checkDatabase(directory: string): { check: Check; state: Databas
   const state = { header, newer, usable: version === known && applicationId === APPLICATION_ID };
   if (applicationId !== APPLICATION_ID) return { check: fail(name, `${file} is no database of Assay`, "give --data the right directory"), state };
   if (newer) return { check: fail(name, `schema ${version}, and this program knows versions up to ${known}`, "start the program that wrote it, or restore the copy from before the upgrade: see assay help upgrade"), state };
+  const free = space(directory)?.free ?? Infinity;
+  const needed = header.pages * header.pageSize;
+  if (version < known && free < needed)
+    return { check: fail(name, `schema ${version} of ${known}; the next start copies it first, which takes ${size}, and ${sizeOf(free)} are free`, "make room before the server is started"), state };
   if (version < known) return { check: warn(name, `schema ${version} of ${known}, ${size}`, "the next start brings it up to date, after a copy of the same size was made: see assay help upgrade"), state };
   return { check: ok(name, `schema ${version}, ${size}`), state };
 }

@@ -45,7 +45,7 @@ export async function diagnose({ directory, config, certificate, evidence, machi
     checks.push(guarded("server", () => checkServer((server = serverOf(directory, machine)))));
     checks.push(
       guarded("database", () => {
-        const { check, state: found } = checkDatabase(directory);
+        const { check, state: found } = checkDatabase(directory, machine);
         state = found;
         return check;
       }),

@@ -211,6 +211,8 @@ test("the database: an older schema, a newer one, a file of somebody else, an em
   await inDirectory(async (home) => {
     place(2, join(home, "old"));
     assert.match(said((await checksOf(join(home, "old")))["database"]), /^warn: schema 2 of \d+, /);
+    const full: Machine = { ...healthy, space: () => ({ type: 0xef53, size: GB, free: 1000, files: 0, freeFiles: 0 }) };
+    assert.match(said((await checksOf(join(home, "old"), full))["database"]), /^fail: schema 2 of \d+; the next start copies it first, which takes \d+ KB, and 1000 bytes are free$/);
   });
   await installed(async (data) => {
     writeFileSync(join(data, "assay.db-wal"), "left by a crash");

@@ -235,6 +235,25 @@ test("works beside a server that goes on writing", () =>
     }
   }));
 
+test("what a crash left in the log counts", () =>
+  inCopy(async (data) => {
+    const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);
+    const url = /listening on (\S+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
+    const crashed = join(data, "..", "crashed");
+    try {
+      const { status } = await clientOf(url, key).form("POST", "/attestations/acme/shop/trail/release-1/generic", "data_json", { attestation_name: "last-words", is_compliant: true });
+      assert.is(status, 201);
+      // What a disk would hold if the machine lost its power now.
+      cpSync(data, crashed, { recursive: true, filter: (path) => !/assay\.(db-shm|lock)$/.test(path) });
+    } finally {
+      await server.stop();
+    }
+    assert.ok(statSync(join(crashed, "assay.db-wal")).size > 0);
+    const { code, out } = await cli(["verify", "--data", crashed]);
+    assert.is(code, 0, out);
+    assert.match(out, /trails +3 artifacts, 13 attestations, 2 trails/);
+  }));
+
 test("tells how far it is, part by part", () =>
   inCopy(async (data) => {
     const vault = openEvidence(data);
