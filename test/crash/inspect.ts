@@ -40,7 +40,24 @@ export async function inspectEnvironments(db: Db, looked: Looked, window?: numbe
   const sink = collecting(problems);
   await checkEnvironments(db, sink, looked.snapshots, undefined, window);
   await checkJudgements(db, sink, looked.judged);
-  return problems;
+  return [...problems, ...leftOut(db)];
+}
+
+/** Where no member ever left a group, there is a snapshot of the group for each snapshot of a member since it is one. */
+function leftOut(db: Db): string[] {
+  const gaps = db.prepare<[], { group: number; idx: number; member: number; index: number; before: number }>(
+    `SELECT environment_id AS "group", idx, member_id AS member, member_index AS "index", before FROM (
+       SELECT environment_id, idx, member_id, member_index, lag(member_index) OVER (PARTITION BY environment_id, member_id ORDER BY idx) AS before FROM snapshots WHERE member_id IS NOT NULL)
+     WHERE member_index <> before + 1`,
+  );
+  const untold = db.prepare<[], { group: number; member: number; count: number; told: number }>(
+    `SELECT m.logical_id AS "group", e.id AS member, e.snapshot_count AS count, max(s.member_index) AS told FROM environment_members m JOIN environments e ON e.id = m.member_id
+     JOIN snapshots s ON s.member_id = e.id AND s.environment_id = m.logical_id GROUP BY m.logical_id, e.id HAVING max(s.member_index) <> e.snapshot_count`,
+  );
+  return [
+    ...gaps.all().map(({ group, idx, member, index, before }) => `environment ${group}: snapshot ${idx} is of snapshot ${index} of member ${member}, which had ${before + 1} to come`),
+    ...untold.all().map(({ group, member, count, told }) => `environment ${group} knows of ${told} snapshots of member ${member}, which has ${count}`),
+  ];
 }
 
 const collecting = (problems: string[]): Sink => ({

@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";
-import { setDigest } from "../../src/inspection/environments.ts";
+import { checkEnvironments, setDigest } from "../../src/inspection/environments.ts";
 import { inspectEnvironments, nothingLookedAt } from "../crash/inspect.ts";
 import { inspectSettled } from "../crash/inspect-settled.ts";
 import { missingEnvironmentEntries } from "../crash/ledger-environments.ts";
@@ -122,6 +122,35 @@ test("a database that is right has no problems, looked at as a whole, piece by p
     for (const [id, count] of looked.snapshots) piece.snapshots.set(id, Math.floor(count * part));
     assert.equal(await inspectEnvironments(db, piece), []);
   }
+});
+
+test("members that leave a group and come back, and groups that are archived, are no damage", async () => {
+  const { store, db, organizationId } = opened();
+  const environment = (name: string, type: "docker" | "logical" = "docker") =>
+    store.environments.create(organizationId, { name, type, description: "", includeScaling: false, requireProvenance: false });
+  const [a, b, group] = [environment("a"), environment("b"), environment("group", "logical")];
+  const report = (id: number, ...names: string[]) =>
+    store.recording.record(store.environments.get(id), "report", names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })), ADA);
+  const found = async (): Promise<string[]> => {
+    const problems: string[] = [];
+    await checkEnvironments(db, { found: (about, problem) => void problems.push(`${about}: ${problem}`), note: () => undefined, looked: () => undefined });
+    return problems;
+  };
+  store.environments.setMembers(group.id, [a.id, b.id]);
+  report(a.id);
+  report(b.id, "b");
+  store.environments.setMembers(group.id, [b.id]);
+  report(a.id, "a", "c");
+  report(b.id, "c");
+  assert.equal(await found(), []);
+  store.environments.setMembers(group.id, [a.id, b.id]);
+  assert.equal(await found(), []);
+  report(a.id, "c");
+  store.environments.archive(store.environments.get(group.id));
+  report(a.id, "d");
+  assert.equal(await found(), []);
+  db.exec(`UPDATE snapshots SET member_index = 1 WHERE environment_id = ${group.id} AND member_id = ${a.id}`);
+  assert.match((await found()).join("\n"), /^environment group-archived-at-\d+ \(3\): snapshot \d is of snapshot 1 of member 1, after 1$/m);
 });
 
 const { one, two, all } = ids;
