@@ -3,7 +3,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { systemSources } from "../assay.ts";
 import type { CheckResult } from "../inspection/verify.ts";
-import { isDamage, verify as inspect } from "../inspection/verify.ts";
+import { isDamagedFile } from "../inspection/check.ts";
+import { verify as inspect } from "../inspection/verify.ts";
 import { ForeignDatabaseError } from "../store/database.ts";
 import type { Vault } from "../vault/vault.ts";
 import { listStaged } from "../vault/staging.ts";
@@ -50,7 +51,7 @@ export const verify: Command = {
 
 /** A file that cannot even be opened has lost its first pages or its end, or was put in the place of a database of Assay. */
 function unrecognizable(error: unknown): CheckResult[] {
-  if (!(error instanceof ForeignDatabaseError) && !(error instanceof Error && isDamage(error))) throw error;
+  if (!(error instanceof ForeignDatabaseError) && !(error instanceof Error && isDamagedFile(error))) throw error;
   return [{ name: "integrity", looked: {}, findings: [{ about: "assay.db", problem: error.message }], damage: 1, notes: [], noted: 0 }];
 }
 

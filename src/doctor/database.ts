@@ -23,14 +23,14 @@ export function checkDatabase(directory: string, { space }: Pick<Machine, "space
   }
   if (!header) return { check: warn(name, "is empty: the process that began it died at once", "assay serve begins it anew"), state: none };
   const { schemaVersion: version, applicationId } = header;
-  const size = sizeOf(header.pages * header.pageSize);
+  const bytes = header.pages * header.pageSize;
+  const size = sizeOf(bytes);
   const newer = version > known;
   const state = { header, newer, usable: version === known && applicationId === APPLICATION_ID };
   if (applicationId !== APPLICATION_ID) return { check: fail(name, `${file} is no database of Assay`, "give --data the right directory"), state };
   if (newer) return { check: fail(name, `schema ${version}, and this program knows versions up to ${known}`, "start the program that wrote it, or restore the copy from before the upgrade: see assay help upgrade"), state };
   const free = space(directory)?.free ?? Infinity;
-  const needed = header.pages * header.pageSize;
-  if (version < known && free < needed)
+  if (version < known && free < bytes)
     return { check: fail(name, `schema ${version} of ${known}; the next start copies it first, which takes ${size}, and ${sizeOf(free)} are free`, "make room before the server is started"), state };
   if (version < known) return { check: warn(name, `schema ${version} of ${known}, ${size}`, "the next start brings it up to date, after a copy of the same size was made: see assay help upgrade"), state };
   return { check: ok(name, `schema ${version}, ${size}`), state };

@@ -24,3 +24,6 @@ export const reasonOf = (error: unknown): string => (error instanceof Error ? er
 
 /** Runs on the event loop's next turn, so that long work leaves room for signals and for what is shown meanwhile. */
 export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Whether SQLite says that it cannot make sense of the file. */
+export const isDamagedFile = (error: unknown): boolean => /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown } | null)?.code));

@@ -8,7 +8,7 @@ import { booleanOf } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
 import { digestOf } from "../store/recording.ts";
 import { OPEN } from "../store/snapshots.ts";
-import { breathe } from "./check.ts";
+import { breathe, isDamagedFile, reasonOf } from "./check.ts";
 import type { Sink } from "./check.ts";
 
 /** How far earlier looks got, by the key of the environment: snapshots never change, so each is looked at once. */
@@ -61,7 +61,15 @@ export async function checkEnvironments(db: Db, sink: Sink, looked: LookedAt = n
     step((done += until - from));
     return !part.isLast;
   });
-  for (const id of ids) while (turn(id)) await breathe();
+  for (const id of ids) {
+    try {
+      while (turn(id)) await breathe();
+    } catch (error) {
+      // JSON that is none, in whatever column; a page that is none ends the check.
+      if (isDamagedFile(error)) throw error;
+      sink.found(`environment ${id}`, `its snapshots cannot be read: ${reasonOf(error)}`);
+    }
+  }
   sink.looked("environments", ids.length);
 }
 

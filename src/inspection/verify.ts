@@ -8,6 +8,7 @@
  */
 import type { Db } from "../store/database.ts";
 import type { Vault } from "../vault/vault.ts";
+import { isDamagedFile, reasonOf } from "./check.ts";
 import type { Finding, Sink } from "./check.ts";
 import { checkEnvironments } from "./environments.ts";
 import { checkEvidence, checkStaging } from "./evidence.ts";
@@ -70,18 +71,15 @@ export async function verify({ db, vault, staged, quick, now, progress }: Verify
       await check(sink);
     } catch (error) {
       // A damaged page shows as any error at all of whatever reads it.
-      const damaged = isDamage(error) || results.some(({ damage }) => damage > 0);
+      const damaged = isDamagedFile(error) || results.some(({ damage }) => damage > 0);
       if (!damaged) throw error;
-      sink.found("assay.db", `cannot be looked at any further here: ${error instanceof Error ? error.message : String(error)}`);
+      sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
     }
     results.push(result);
     done(result);
   }
   return results;
 }
-
-/** Whether SQLite says that it cannot make sense of the file. */
-export const isDamage = (error: unknown): boolean => /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown } | null)?.code));
 
 function sinkOf(result: CheckResult): Sink {
   return {

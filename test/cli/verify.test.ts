@@ -164,6 +164,8 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
 
   ["the counts of a snapshot", /DAMAGE {2}snapshots .*\n +environment production \(1\): snapshot 2 counts /, "UPDATE snapshots SET compliant_count = compliant_count + 1 WHERE environment_id = 1 AND idx = 2"],
   ["the state of an environment", /environment production \(1\): state is /, "UPDATE environments SET state = CASE state WHEN 1 THEN 0 ELSE 1 END WHERE id = 1"],
+  ["verdicts that are no JSON", /environment 1: its snapshots cannot be read: malformed JSON/, "UPDATE evaluations SET verdicts_json = '{' WHERE id = 1"],
+  ["the policies of a snapshot that are no JSON", /environment 1: its snapshots cannot be read: /, "UPDATE snapshots SET policy_versions_json = '[' WHERE environment_id = 1 AND idx = 2"],
   ["the verdict on what runs", /DAMAGE {2}evaluations .*\n +snapshot_artifacts row \d+ \(environment 1, web:1, from snapshot 1\): evaluation 1: the artifact is stored as \S+, and is \S+ when judged again/,
     "UPDATE evaluations SET compliant = 1 - compliant WHERE id = 1"],
   ["facts of a verdict", /evaluation 1: cannot be judged again/, "UPDATE evaluations SET facts_json = 'nonsense' WHERE id = 1"],
