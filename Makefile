@@ -68,6 +68,5 @@ $(INSTALLED): package.json package-lock.json .npmrc
 
 always:
 
-.PHONY: help run test check build golden bench bench-data crash soak smoke dist image clean always
-.PHONY: help run test check build golden bench bench-data fixture crash soak smoke clean always
+.PHONY: help run test check build golden bench bench-data fixture crash soak smoke dist image clean always
 .DEFAULT_GOAL := help

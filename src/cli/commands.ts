@@ -7,6 +7,7 @@ import { configExplain, configShow } from "./config.ts";
 import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./deliveries.ts";
 import { dev } from "./dev.ts";
 import { docker } from "./docker.ts";
+import { doctor } from "./doctor.ts";
 import { explain } from "./explain.ts";
 import type { Command } from "./frame.ts";
 import { health } from "./health.ts";

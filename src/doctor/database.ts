@@ -91,12 +91,11 @@ export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "n
     late > LONG
       ? warn("jobs", `${jobs} waiting, the oldest ${ageText(late)} beyond its time`, served ? "the log of the server tells what fails" : "the server does them when it runs")
       : ok("jobs", jobs === 0 ? "none waiting" : `${jobs} waiting`);
-  const { evidence } = one<{ evidence: number }>(
-    "SELECT coalesce(sum(size), 0) AS evidence FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)",
-  );
+  // No row before the first file.
+  const totals = db.prepare<[], { bytes: number }>("SELECT bytes FROM evidence_totals").get();
   const latest = one<{ newest: number | null; backwards: number | null }>(
     `SELECT max(timestamp) AS newest, max(before - timestamp) AS backwards FROM (
        SELECT timestamp, lag(timestamp) OVER (ORDER BY id) AS before FROM (SELECT id, timestamp FROM audit_log ORDER BY id DESC LIMIT 1000))`,
   );
-  return { evidence, newest: latest.newest, backwards: latest.backwards ?? 0, checks: [deliveries, jobCheck] };
+  return { evidence: totals?.bytes ?? 0, newest: latest.newest, backwards: latest.backwards ?? 0, checks: [deliveries, jobCheck] };
 }

@@ -69,6 +69,13 @@ const QUESTIONS: readonly { what: string; counted: string; sql: string }[] = [
           FROM policies p LEFT JOIN policy_versions v ON v.policy_id = p.id GROUP BY p.id HAVING count(v.id) <> coalesce(max(v.version), 0)`,
   },
   {
+    what: "totals of evidence", counted: "evidence_totals",
+    sql: `WITH found (files, bytes) AS (
+            SELECT count(*), coalesce(sum(size), 0) FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest))
+          SELECT 'evidence_totals' AS about, 'counts ' || coalesce(t.files, 0) || ' files of ' || coalesce(t.bytes, 0) || ' bytes, and records name ' || f.files || ' of ' || f.bytes AS problem
+          FROM found f LEFT JOIN evidence_totals t ON t.id = 1 WHERE coalesce(t.files, 0) <> f.files OR coalesce(t.bytes, 0) <> f.bytes`,
+  },
+  {
     what: "events by repository", counted: "environment_event_repos",
     sql: `SELECT 'environment_event_repos, environment ' || r.environment_id || ', event ' || r.event_id AS about, 'is no event of that snapshot' AS problem
           FROM environment_event_repos r LEFT JOIN snapshot_artifacts a ON a.id = r.event_id

@@ -97,6 +97,4 @@ function sinkOf(result: CheckResult): Sink {
   };
 }
 
-/** Each file once. */
-const evidenceBytes = (db: Db): number =>
-  db.prepare<[], number>("SELECT coalesce(sum(size), 0) FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)").pluck().get() ?? 0;
+const evidenceBytes = (db: Db): number => db.prepare<[], number>("SELECT bytes FROM evidence_totals").pluck().get() ?? 0;

@@ -148,6 +148,7 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   ["a record in another series", /attestation_series_records, series \d+, attestation 1: is in a series that is not its own/,
     "INSERT INTO attestation_series_records SELECT max(series_id), 1, 1 FROM attestation_series_records"],
   ["the count of trails", /flow shop \(1\): counts 7 trails and has 2/, "UPDATE flows SET trail_count = 7 WHERE id = 1"],
+  ["the totals of evidence", /evidence_totals: counts 5 files of 76 bytes, and records name 4 of 76/, "UPDATE evidence_totals SET files = files + 1"],
   ["a policy version is gone", /policy tested \(1\): has 1 versions, and the last is number 2/, "DELETE FROM policy_versions WHERE version = 1 AND policy_id = 1"],
   ["an event's repository", /environment_event_repos, environment \d+, event \d+: is no event of that snapshot/, "UPDATE environment_event_repos SET first_index = first_index + 50"],
 

@@ -50,7 +50,7 @@ const WORDS: Record<string, readonly string[]> = {
 };
 
 /** Commands that take the options of data and do not open it, or only to put another in its place. */
-const ASIDE = ["config show", "restore"];
+const ASIDE = ["config show", "restore", "health", "systemd"];
 
 const opening = COMMANDS.filter(({ name, options, takesConfig }) => !ASIDE.includes(name) && (takesConfig || OPTIONS.data.flag in options));
 
