@@ -18,7 +18,7 @@ import { createGzip } from "node:zlib";
 import { MB } from "../domain/quantities.ts";
 import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "../store/copy.ts";
 import type { Contents } from "../store/copy.ts";
-import { openAsIs, openCopy } from "../store/database.ts";
+import { openAsIs, openCopy, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/lock.ts";
 import type { Lock } from "../store/lock.ts";
@@ -95,6 +95,9 @@ const SYNC_EVERY = 64 * MB;
 export async function makeBackup(order: BackupOrder): Promise<Backup> {
   const { directory, target } = order;
   if ("file" in target) await refuseTarget(target);
+  // Before anything is made beside a database that is not ours to touch.
+  refuseUnfinished(directory);
+  refuseUnknown(join(directory, "assay.db"), schemaVersion());
   const lock = await waitFor(order);
   try {
     const partial = "file" in target ? partialOf(target) : join(directory, "backups", "assay-backup-stream.partial");

@@ -7,7 +7,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { newPublicId, prepareDirectory, systemSources } from "../assay.ts";
 import { loadAddon } from "../store/addon.ts";
-import { openDatabase, openReadOnly, readHeader, refuseUnknown, schemaVersion } from "../store/database.ts";
+import { openDatabase, openReadOnly, readHeader, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
@@ -62,7 +62,7 @@ export function openData(directory: string, { create = false, locked = false } =
  */
 export async function withDataReadOnly<T>(directory: string, work: (db: Db) => Promise<T>): Promise<T> {
   const file = join(directory, "assay.db");
-  requireData(directory, file);
+  requireData(directory);
   loadLibrary(directory);
   refuseUnknown(file, schemaVersion());
   const stored = readHeader(file)?.schemaVersion ?? 0;
@@ -127,8 +127,9 @@ export function loadLibrary(directory: string | null): void {
   }
 }
 
-/** @throws a command failure where there is no data directory. */
+/** @throws a command failure where there is no data directory; UnfinishedRestoreError. */
 export function requireData(directory: string): void {
+  refuseUnfinished(directory);
   const makers = "assay serve, assay dev and assay init create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw commandFailure(`there is no data directory ${directory}; ${makers}`);
