@@ -15,6 +15,7 @@ import type { Urls } from "./api/urls.ts";
 import type { Timer } from "./domain/time.ts";
 import { doorOf, whoIsWho } from "./callers.ts";
 import { AppError, routeNotFound } from "./errors.ts";
+import { onlyBasePath, withoutBasePath } from "./http/base-path.ts";
 import type { BodyLimits } from "./http/body.ts";
 import type { EvidenceStage } from "./http/form.ts";
 import type { Bindable } from "./listen.ts";
@@ -24,6 +25,7 @@ import { metricsPage } from "./http/metrics-page.ts";
 import { mountOperations } from "./http/mount.ts";
 import type { House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
+import { peerAt } from "./http/peer.ts";
 import { probes } from "./http/probes.ts";
 import { countAddress, createRates } from "./http/rates.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
@@ -114,7 +116,12 @@ export type Parts = {
   limits: BodyLimits;
   /** How people sign in, and for how long. */
   logins: Pick<LoginParts, "passwords" | "provider" | "mapping" | "setup" | "tries" | "idle" | "lifetime">;
+  /** The public URL, without a trailing slash. */
   baseUrl: string;
+  /** Whether a trusted proxy that tells the scheme or host of a request decides in place of `baseUrl`, which nobody set then. */
+  followsProxies?: boolean;
+  /** Path below which everything is served, without a trailing slash; null for the root. */
+  basePath?: string | null;
   /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
   targetProblem(url: string): string | null;
   logger: Logger;
@@ -130,11 +137,11 @@ export type App = Koa & Bindable;
 
 /** The Koa application over opened parts. */
 export function createApp(parts: Parts): App {
-  const { store, writer, sources } = parts;
-  const urls = urlsFor(parts.baseUrl);
+  const { store, writer, sources, basePath = null } = parts;
+  const urls = urlsByBase();
   const unchanged = createUnchanged(parts.db);
-  let document: unknown = null;
-  const openApi = (): unknown => (document ??= apiDocument(parts.baseUrl));
+  let document: object | null = null;
+  const openApi = (baseUrl: string): unknown => ({ ...(document ??= apiDocument(baseUrl)), servers: [{ url: urls(baseUrl).apiRoot }] });
   const rates = createRates(parts.rates);
   const { bySession, ...who } = whoIsWho(store, unchanged);
   const write: LoginParts["write"] = (work) => writer.run(work);
@@ -157,13 +164,19 @@ export function createApp(parts: Parts): App {
     evidence: parts.evidence,
     admit: (bytes) => parts.room.admit(bytes),
     ...reception(parts),
+    baseUrl(request) {
+      const origin = parts.followsProxies ? peerAt(request).origin : null;
+      return origin === null ? parts.baseUrl : `${origin}${basePath ?? ""}`;
+    },
     rates,
     checkResponses: parts.checkResponses,
   };
   const app = bindable(parts);
   const alive = parts.db.prepare("SELECT 1 AS one");
   app.use(arrive(house));
+  if (basePath !== null) app.use(withoutBasePath(basePath));
   app.use(probes(() => parts.db.open && alive.get() !== undefined));
+  if (basePath !== null) app.use(onlyBasePath(basePath));
   const { metrics, key } = parts.metrics ?? { metrics: null, key: null };
   if (metrics && key !== null) app.use(metricsPage(metrics, { token: key, rates }));
   if (parts.rates.address !== null) app.use(countAddress(rates));
@@ -227,8 +240,23 @@ function bindable({ logger, metrics }: Reception): App {
   });
 }
 
+/** How many public URLs are remembered: an operator has a handful, and clients must not fill the memory with names they invent. */
+const REMEMBERED_BASES = 32;
+
+/** The addresses of each public URL, made once. */
+function urlsByBase(): (baseUrl: string) => Urls {
+  const known = new Map<string, Urls>();
+  return (baseUrl) => {
+    let urls = known.get(baseUrl);
+    if (urls) return urls;
+    if (known.size >= REMEMBERED_BASES) known.clear();
+    known.set(baseUrl, (urls = urlsFor(baseUrl)));
+    return urls;
+  };
+}
+
 /** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */
-export const apiDocument = (baseUrl: string): unknown =>
+export const apiDocument = (baseUrl: string): object =>
   openApiDocument(operations, {
     title: "Assay API",
     description: DESCRIPTION,

@@ -10,7 +10,7 @@ import { isAlias, isMap, isScalar } from "yaml";
 import { cut } from "./domain/excerpt.ts";
 import { PLAIN, readYaml } from "./domain/yaml.ts";
 import { OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts";
-import type { Config, Listen, Option, OptionName } from "./options.ts";
+import type { Config, Listen, ListenPath, Option, OptionName } from "./options.ts";
 
 /** For each option where its value came from: "flag --x", "variable ASSAY_X", "file NAME line N" or "default". */
 export type Sources = { readonly [K in OptionName]: string };
@@ -84,8 +84,10 @@ export function resolveConfig(input: {
 
   const listen = found.get("listen");
   if (listen && !found.has("baseUrl")) {
-    found.set("baseUrl", { value: defaultBaseUrl(listen.value as Listen), source: "default" });
+    found.set("baseUrl", { value: defaultBaseUrl(listen.value as Listen | ListenPath, found.has("tlsCert")), source: "default" });
   }
+  const [base, path] = [found.get("baseUrl"), found.get("basePath")];
+  if (base && path) found.set("baseUrl", { ...base, value: withBasePath(base.value as string, path.value as string) });
   const values = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.value ?? null])) as Config;
   const sources = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"])) as Sources;
 
@@ -161,14 +163,20 @@ function readFile(
 }
 
 /**
- * The base URL of an installation that names none: http and the listen address, with localhost in place of an address
- * that stands for all interfaces. With port 0 call it again once the port is known.
+ * The base URL of an installation that names none: the scheme and the listen address, with localhost in place of an address that stands for
+ * all interfaces, and of a Unix socket. With port 0 call it again once the port is known.
  */
-export function defaultBaseUrl(listen: Listen): string {
+export function defaultBaseUrl(listen: Listen | ListenPath, tls: boolean): string {
+  const scheme = tls ? "https" : "http";
+  if ("path" in listen) return `${scheme}://localhost`;
   const everywhere = listen.host === "0.0.0.0" || listen.host === "::";
   const host = everywhere ? "localhost" : isIPv6(listen.host) ? `[${listen.host}]` : listen.host;
-  return `http://${host}:${listen.port}`;
+  return `${scheme}://${host}:${listen.port}`;
 }
+
+/** The public URL of a server below a path: operators give the base URL with that path or without it. */
+export const withBasePath = (baseUrl: string, basePath: string | null): string =>
+  basePath === null || new URL(baseUrl).pathname.endsWith(basePath) ? baseUrl : `${baseUrl}${basePath}`;
 
 /**
  * The configuration as text, one entry per option in the order of the table, for a command that shows it: `value` is
@@ -190,12 +198,13 @@ export function explainConfig(
 /** A value as an operator would write it. */
 function textOf(value: NonNullable<Config[OptionName]>): string {
   if (typeof value !== "object") return String(value);
-  if ("host" in value) return listenText(value);
+  if ("host" in value || "path" in value) return listenText(value);
   return value.map((entry) => (typeof entry === "string" ? entry : `${entry.group}=${entry.organization}:${entry.role}`)).join(",");
 }
 
-function listenText(listen: Listen): string {
-  return `${isIPv6(listen.host) ? `[${listen.host}]` : listen.host}:${listen.port}`;
+/** A place to listen on as an operator writes it. */
+export function listenText(listen: Listen | ListenPath): string {
+  return "path" in listen ? `unix:${listen.path}` : `${isIPv6(listen.host) ? `[${listen.host}]` : listen.host}:${listen.port}`;
 }
 
 /** The options as lines for --help, each ending in a line feed: the flag, then what it is, its default and its variable. */

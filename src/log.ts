@@ -96,6 +96,7 @@ export type RequestEntry = {
   duration_ms: number;
   actor: string | null;
   org: string | null;
+  /** Address of the client, see http/peer.ts. */
   client: string;
   request_id: string;
   bytes_in: number;

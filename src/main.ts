@@ -29,6 +29,10 @@ const io: Io = {
   stdin: { [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
   env: process.env,
   cwd: process.cwd(),
+  pid: process.pid,
+  forget(variables) {
+    for (const variable of variables) delete process.env[variable];
+  },
   isTty: process.stdout.isTTY === true,
   // Looked at by what it is: asking the stream would open it.
   stdinIsTty: isatty(0),

@@ -1,8 +1,8 @@
 /** What operators write as the value of an option, and what is made of it: each function gives null for what it refuses. */
 import { isIPv4, isIPv6 } from "node:net";
 import { isRole } from "./domain/access.ts";
-import { normalRange } from "./domain/outgoing/addresses.ts";
-import type { GroupRole, Listen, LogLevel } from "./options.ts";
+import { normalRange } from "./domain/addresses.ts";
+import type { GroupRole, Listen, ListenPath, LogLevel } from "./options.ts";
 
 export function parsePath(text: string): string | null {
   return text === "" || text.includes("\0") ? null : text;
@@ -16,6 +16,16 @@ export function parseListen(text: string): Listen | null {
   const hostIsGood = v6 !== undefined ? isIPv6(v6) : name !== undefined && isHost(name);
   return hostIsGood && port <= 65_535 ? { host: v6 ?? name ?? "", port } : null;
 }
+
+/** Where HTTP is served: HOST:PORT, or `unix:` and the absolute path of a socket. */
+export function parseListenPlace(text: string): Listen | ListenPath | null {
+  if (!text.startsWith("unix:")) return parseListen(text);
+  const path = text.slice("unix:".length);
+  return /^\/[^\0]*[^\0/]$/.test(path) && Buffer.byteLength(path) <= LONGEST_SOCKET_PATH ? { path } : null;
+}
+
+/** Bytes: the system keeps 108 for the address of a Unix socket, and one of them ends it. */
+export const LONGEST_SOCKET_PATH = 107;
 
 // A name whose last label is a number is a mistyped address, never a host name.
 function isHost(name: string): boolean {
@@ -37,6 +47,12 @@ export function parseRanges(text: string): readonly string[] | null {
   return ranges.every((range) => range !== null) ? ranges : null;
 }
 
+/** Ranges of addresses, and the word `unix` for whoever can open the Unix socket. */
+export function parseProxies(text: string): readonly string[] | null {
+  const entries = text.split(",").map((entry) => (entry.trim() === "unix" ? "unix" : normalRange(entry.trim())));
+  return entries.every((entry) => entry !== null) ? entries : null;
+}
+
 export function parseLogLevel(text: string): LogLevel | null {
   switch (text) {
     case "trace": case "debug": case "info": case "warn": case "error": case "fatal":
@@ -46,9 +62,10 @@ export function parseLogLevel(text: string): LogLevel | null {
   }
 }
 
+/** Not what stands at the root of a host anyway: the probes, and the first segment of the API. */
 export function parseBasePath(text: string): string | null {
   const path = text.replace(/\/$/, "");
-  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path) && !/^\/api(?:\/|$)/.test(path) ? path : null;
+  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path) && !/^\/(?:api|ready|healthz)(?:\/|$)/.test(path) ? path : null;
 }
 
 export const parseToken = (text: string): string | null => (/^[\x21-\x7e]{16,1024}$/.test(text) ? text : null);

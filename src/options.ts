@@ -6,12 +6,15 @@ import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
 import type { MailTls } from "./domain/outgoing/mail.ts";
 import type { Role } from "./domain/access.ts";
 import { KB, MB, TB, parseDuration, parseSize } from "./domain/quantities.ts";
-import { parseBasePath, parseBaseUrl, parseCount, parseEndpoint, parseEvidenceStore, parseGroupRoles, parseIssuer, parseLine, parseListen, parseLogLevel, parsePath, parseRanges, parseToken } from "./option-values.ts";
+import { parseBasePath, parseBaseUrl, parseCount, parseEndpoint, parseEvidenceStore, parseGroupRoles, parseIssuer, parseLine, parseListen, parseListenPlace, parseLogLevel, parsePath, parseProxies, parseRanges, parseToken } from "./option-values.ts";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 
 /** An address to listen on. `host` is an IPv4 address, an IPv6 address without brackets, or a host name. */
 export type Listen = { host: string; port: number };
+
+/** A Unix socket to listen on: its absolute path. */
+export type ListenPath = { path: string };
 
 /** The members of `group` get `role` in `organization`. */
 export type GroupRole = { group: string; organization: string; role: Role };
@@ -20,9 +23,9 @@ export type GroupRole = { group: string; organization: string; role: Role };
 export type Config = {
   /** Data directory; null where no source names one. */
   data: string | null;
-  /** Address of the HTTP server; port 0 stands for any free port. */
-  listen: Listen;
-  /** Public URL of the host, without a trailing slash and without /api/v2. Derived from `listen` unless given. */
+  /** Where HTTP is served; port 0 stands for any free port. */
+  listen: Listen | ListenPath;
+  /** Public URL of the server, `basePath` included, without a trailing slash and without /api/v2. Derived from `listen` unless given. */
   baseUrl: string;
   /** Name of the configuration file; null without one. */
   configFile: string | null;
@@ -55,7 +58,7 @@ export type Config = {
   tlsKey: string | null;
   /** Path before everything that is served, such as `/assay`, without a slash at its end; null: none. */
   basePath: string | null;
-  /** Ranges of addresses, in their normal form, whose X-Forwarded-* headers count; null: nobody's. */
+  /** Ranges of addresses, in their normal form, whose X-Forwarded-* headers count, and the word `unix`; null: nobody's. */
   trustedProxies: readonly string[] | null;
   /** Where metrics are served on a listener of their own; null: not there. */
   metricsListen: Listen | null;
@@ -138,16 +141,17 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   listen: {
     name: "listen", flag: "listen", variable: "ASSAY_LISTEN", key: "listen", placeholder: "HOST:PORT",
-    parse: parseListen, accepts: "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535; 0 takes any free port",
+    parse: parseListenPlace,
+    accepts: "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path",
     default: "127.0.0.1:8001", secret: false, unit: null,
-    description: "Address to listen on",
+    description: "Address to listen on, or unix:/PATH of a socket",
   },
   baseUrl: {
     name: "baseUrl", flag: "base-url", variable: "ASSAY_BASE_URL", key: "base_url", placeholder: "URL",
     parse: parseBaseUrl,
     accepts: "an http or https URL of the host, without /api/v2, user name, query or fragment",
     default: null, secret: false, unit: null,
-    description: "Public URL of this host, used in links; derived from the listen address unless given",
+    description: "Public URL, used in links; base-path is added unless it ends in it; derived from the listen address unless given",
   },
   configFile: {
     name: "configFile", flag: "config", variable: "ASSAY_CONFIG", key: null, placeholder: "FILE",
@@ -249,15 +253,16 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   basePath: {
     name: "basePath", flag: "base-path", variable: "ASSAY_BASE_PATH", key: "base_path", placeholder: "PATH",
-    parse: parseBasePath, accepts: "a path such as /assay, of letters, digits and ._~-",
+    parse: parseBasePath, accepts: "a path such as /assay, of letters, digits and ._~-, not below /api, /ready or /healthz",
     default: null, secret: false, unit: null,
     description: "Path before everything that is served, for a proxy that passes it on",
   },
   trustedProxies: {
     name: "trustedProxies", flag: "trusted-proxies", variable: "ASSAY_TRUSTED_PROXIES", key: "trusted_proxies", placeholder: "CIDR,...",
-    parse: parseRanges, accepts: "ranges of addresses such as 10.20.0.0/16,fd00:1::/32, without bits behind the prefix",
+    parse: parseProxies,
+    accepts: "ranges of addresses such as 10.20.0.0/16,fd00:1::/32, without bits behind the prefix, and unix for the Unix socket",
     default: null, secret: false, unit: null,
-    description: "Proxies whose X-Forwarded-* headers count",
+    description: "Proxies whose X-Forwarded-* headers count; unix for those at the Unix socket",
   },
   metricsListen: {
     name: "metricsListen", flag: "metrics-listen", variable: "ASSAY_METRICS_LISTEN", key: "metrics_listen", placeholder: "HOST:PORT",

@@ -8,14 +8,16 @@ import { getCACertificates } from "node:tls";
 import { urlsFor } from "./api/urls.ts";
 import { createApp, createMetricsApp, createWriting, newPublicId, prepareDirectory, systemSources, systemTimer } from "./assay.ts";
 import type { App } from "./assay.ts";
-import { listen, unlisten } from "./listen.ts";
-import type { Bindable } from "./listen.ts";
+import { mostConnections } from "./file-limit.ts";
+import { listen, replacePair, unlisten } from "./listen.ts";
+import type { Bindable, Listening, Manners, Pair, Place } from "./listen.ts";
+import { trustIn } from "./http/peer.ts";
 import { createRecordingPool, openCustomTypes, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup/schedule.ts";
 import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
-import { defaultBaseUrl } from "./config.ts";
+import { defaultBaseUrl, withBasePath } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import type { Config } from "./options.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
@@ -51,8 +53,12 @@ export type ServeOptions = {
   config: Config;
   /** Certificates of authorities in PEM (ca-file) to trust beside the usual ones; null: only those. */
   authorities: readonly string[] | null;
-  /** Whether the base URL follows from the address that was bound, because nobody set one. */
+  /** Whether the base URL follows from the address that was bound, because nobody set one; then trusted proxies may tell another one. */
   derivesBaseUrl: boolean;
+  /** Sockets that were handed over, in place of the address of the configuration; null: none. */
+  sockets: readonly { fd: number }[] | null;
+  /** With a pair everything is served over TLS. */
+  tls: Pair | null;
   logger: Logger;
   /** Whether answers are checked against their declared shapes. */
   checkResponses: boolean;
@@ -61,9 +67,9 @@ export type ServeOptions = {
 };
 
 export type Instance = {
-  /** The bound address, as a URL. */
-  url: string;
-  /** The public address of the host, without a trailing slash. */
+  /** The bound addresses, see `Listening`. */
+  urls: readonly string[];
+  /** The public address of the server, without a trailing slash. */
   baseUrl: string;
   /** Where a listener for metrics alone was bound, as a URL; null without one. */
   metricsUrl: string | null;
@@ -71,6 +77,8 @@ export type Instance = {
   setup: Setup | null;
   /** Makes a backup now, where scheduled ones go. Never rejects: what becomes of it is logged. */
   backUp(): Promise<void>;
+  /** New connections get this pair from now on. @throws what OpenSSL says of it; then everything stays as it is. */
+  replacePair(pair: Pair): void;
   /** Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others. */
   stop(): Promise<void>;
 };
@@ -188,17 +196,24 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       return runner.close();
     });
 
-    // The app knows its public address, and that address the port, which is known once it is bound. Requests cannot come
-    // in between: connections are taken from the event loop, which runs after this function made the app.
-    let app: App | null = null;
-    const { server, url } = await listen(later(() => app as App), config.listen, config);
-    closers.push(() => unlisten(server, STOP_PATIENCE));
-    // URLs leave out the port of their scheme.
-    const port = Number(new URL(url).port || 80);
-    if (options.derivesBaseUrl) baseUrl = defaultBaseUrl({ host: config.listen.host, port });
+    // The app knows its public address, and that address the port, which is known once it is bound.
+    const { bindable, serve } = later();
+    const listening: Listening[] = [];
+    closers.push(() => Promise.all(listening.map(({ server }) => unlisten(server, STOP_PATIENCE))));
+    const places: readonly Place[] = options.sockets ?? [config.listen];
+    const manners: Manners = {
+      tls: options.tls,
+      trust: trustIn(config.trustedProxies),
+      mostConnections: Math.floor(mostConnections() / places.length),
+      crowded: rarely(() => logger.warn("connections are refused: there are as many as the limit of open files allows")),
+    };
+    for (const place of places) listening.push(await listen(bindable, place, config, manners));
+    if (options.derivesBaseUrl) baseUrl = withBasePath(derivedBaseUrl(listening, options), config.basePath);
     const limits = { json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit, stall: config.stallTimeout };
-    app = createApp({
+    serve(createApp({
       db, store, writer, recorder, runner, room, logger, baseUrl,
+      followsProxies: options.derivesBaseUrl,
+      basePath: config.basePath,
       sources: systemSources,
       targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
@@ -217,13 +232,13 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       checkResponses: options.checkResponses,
       rates: { address: config.addressRate, key: config.keyRate, now: () => performance.now() / 1000 },
       metrics: metrics && { metrics, key: config.metricsKey },
-    });
+    }));
     let metricsUrl: string | null = null;
     if (metrics && config.metricsListen) {
-      const listening = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics } }), config.metricsListen, config)
+      const apart = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics } }), config.metricsListen, config)
         .catch((error: Error) => Promise.reject(Object.assign(error, { option: "metricsListen" })));
-      metricsUrl = `${listening.url}/metrics`;
-      closers.push(() => unlisten(listening.server, STOP_PATIENCE));
+      metricsUrl = `${apart.url}/metrics`;
+      closers.push(() => unlisten(apart.server, STOP_PATIENCE));
     }
     runner.wake();
 
@@ -241,19 +256,29 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       directory, backups, room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
       watchLog: createLogWatch({ file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) }, checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null, logger }),
     }));
-    return { url, baseUrl, metricsUrl, setup, backUp: () => backups.make("signal"), stop: close };
+    return {
+      urls: listening.map(({ url }) => url), baseUrl, metricsUrl, setup, stop: close,
+      backUp: () => backups.make("signal"),
+      replacePair: (pair) => listening.forEach(({ server }) => replacePair(server, pair)),
+    };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
     throw error;
   }
 }
 
-/** Something to bind before the app is there. */
-function later(app: () => App): Bindable {
-  let handle: RequestListener | null = null;
+/** Something to bind before the app is there: what comes early, at a socket that was bound first or was handed over, waits for it. */
+function later(): { bindable: Bindable; serve(app: App): void } {
+  const early: Parameters<RequestListener>[] = [];
+  let handle: RequestListener = (...request) => void early.push(request);
+  let refused: Bindable["refused"] = () => newPublicId();
   return {
-    callback: () => (request, response) => (handle ??= app().callback())(request, response),
-    refused: (refusal) => app().refused(refusal),
+    bindable: { callback: () => (request, response) => handle(request, response), refused: (refusal) => refused(refusal) },
+    serve(app) {
+      handle = app.callback();
+      refused = app.refused;
+      for (const request of early) handle(...request);
+    },
   };
 }
 
@@ -265,6 +290,28 @@ function loginProvider(config: Config, ca: readonly string[] | null): Provider |
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, oidcScopes: scopes, oidcGroupsClaim: groupsClaim } = config;
   if (issuer === null || clientId === null || clientSecret === null) return null;
   return createProvider({ issuer, clientId, clientSecret, scopes, groupsClaim }, createFetch(ca), systemSources.now);
+}
+
+/** Seconds between two lines of the log about the same thing that clients may cause at will. */
+const TELL_EVERY = 60;
+
+function rarely(tell: () => void): () => void {
+  let told = -TELL_EVERY;
+  return () => {
+    if (systemSources.now() - told < TELL_EVERY) return;
+    told = systemSources.now();
+    tell();
+  };
+}
+
+/** The base URL that follows from where the server listens: from the first address among its sockets. */
+function derivedBaseUrl(listening: readonly Listening[], { config, sockets, tls }: ServeOptions): string {
+  const bound = listening.find((one) => one.bound !== null)?.bound;
+  if (!bound) return defaultBaseUrl({ path: "" }, tls !== null);
+  // The name that the operator gave says more than its address.
+  const host = sockets === null && "host" in config.listen ? config.listen.host : bound.host;
+  // URLs leave out the port of their scheme.
+  return new URL(defaultBaseUrl({ host, port: bound.port }, tls !== null)).origin;
 }
 
 /** The mail server of the configuration; null without one. */

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import type { Parts } from "../src/assay.ts";
 import { createApp, createWriting, newPublicId, newSecret, prepareDirectory } from "../src/assay.ts";
 import { listen, unlisten } from "../src/listen.ts";
+import type { Manners, Place, ServerLimits } from "../src/listen.ts";
 import { openCustomTypes, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
 import { urlsFor } from "../src/api/urls.ts";
 import type { Role } from "../src/domain/access.ts";
@@ -46,14 +47,18 @@ export type TestServer = Awaited<ReturnType<typeof startServer>>;
 /** What `image()` of a server gave: a server that starts from it holds the same rows and evidence. */
 export type ServerImage = { database: Buffer; directory: string; at: number };
 
+/** How a server meets its network; a free port of 127.0.0.1, at the root, without proxies, unless said otherwise. */
+export type Network = { place?: Place; limits?: ServerLimits; manners?: Manners; basePath?: string; followsProxies?: boolean };
+
 /**
  * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
  * Without it the database lives in memory, and there are no audit packages. `from`: what the server starts with, else nothing. `watch`
  * may put something between the stores and the database. `rates` and `metrics`: none unless given.
  */
-export type ServerOptions = { limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string; watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"] };
+export type ServerOptions = { network?: Network; limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string; watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"] };
 
 export async function startServer(options: ServerOptions = {}) {
+  const { network = {} } = options;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "assay-test-"));
   if (options.from) cpSync(options.from.directory, directory, { recursive: true });
   if (options.from && options.directory !== undefined) writeFileSync(join(directory, "assay.db"), options.from.database);
@@ -95,12 +100,14 @@ export async function startServer(options: ServerOptions = {}) {
       ...options.logins,
     },
     baseUrl: options.baseUrl ?? "http://assay.test",
+    basePath: network.basePath ?? null,
+    followsProxies: network.followsProxies ?? false,
     targetProblem: (target) => targetProblem(target, []),
     checkResponses: true,
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
   });
-  const { server, url } = await listen(app, { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 30 });
+  const { server, url } = await listen(app, network.place ?? { host: "127.0.0.1", port: 0 }, network.limits ?? { headerTimeout: 5, requestTimeout: 30 }, network.manners);
 
   const userKey = (name: string): string => {
     const key = newSecret();
@@ -253,7 +260,7 @@ export async function startServer(options: ServerOptions = {}) {
   }
 
   return {
-    url, db, store, writer, runner, passwords, room, disk, vault, directory, clock, lines, given, call,
+    url, server, db, store, writer, runner, passwords, room, disk, vault, directory, clock, lines, given, call,
     /** What a further server can start from; this one must live as long as others start. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
     /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */

@@ -81,12 +81,22 @@ export type AssayOperation = AnyOperation<Context>;
 /** Declares an operation. */
 export const operation = operationFor<Context>();
 
+/** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
+export type ContextParts = Pick<Context, "store" | "evidence" | "packages" | "customTypes" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs"> & {
+  urls(baseUrl: string): Urls;
+  openApi(baseUrl: string): unknown;
+};
+
 /** Makes the contexts of a running server. */
-export function contextFactory(parts: Pick<Context, "store" | "urls" | "evidence" | "packages" | "customTypes" | "now" | "newSecret" | "targetProblem" | "openApi" | "recorder" | "jobs">) {
+export function contextFactory({ urls, openApi, ...parts }: ContextParts) {
   return (facts: RequestFacts<OrgMembership>): Context => {
     const noted: Record<string, unknown> = {};
     return {
       ...parts,
+      get urls() {
+        return urls(facts.baseUrl);
+      },
+      openApi: () => openApi(facts.baseUrl),
       pending: [],
       auditEntry() {
         const { publicId, name, kind, keyPublicId } = demand(facts.caller, "caller");

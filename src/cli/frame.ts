@@ -19,6 +19,10 @@ export type Io = {
   stdin: AsyncIterable<Uint8Array | string>;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
+  /** The number of this process. */
+  pid: number;
+  /** Takes variables out of the environment: what this process starts does not get them, and `env` has them no more. */
+  forget(variables: readonly string[]): void;
   /** Whether stdout is a terminal. */
   isTty: boolean;
   /** Whether stdin, and stderr, is one: whether somebody can be asked, and whether a progress bar is seen. */

@@ -1,15 +1,14 @@
 /** `assay serve`, and what it shares with `assay dev`: a server from its configuration to its end. */
-import { X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
-import { missingOptions } from "../config.ts";
 import type { Machine } from "../doctor/check.ts";
 import { refuseNetworkFileSystem } from "../doctor/file-system.ts";
-import { OPTIONS } from "../options.ts";
-import type { Config, OptionName } from "../options.ts";
+import { listenText, missingOptions } from "../config.ts";
+import type { OptionName } from "../options.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
+import { createNotifier, inheritedSockets, SYSTEMD_VARIABLES } from "../systemd.ts";
 import { parseApplyFile } from "./apply-file.ts";
 import type { ApplyPlan } from "./apply-file.ts";
 import { applyPlan, describeChanges } from "./apply-plan.ts";
@@ -20,6 +19,9 @@ import { change, loadLibrary } from "./data.ts";
 import type { Data } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, ExitCode, Io } from "./frame.ts";
+import { listenFailure } from "./listen-failure.ts";
+import { reloadOnHangup, statusOf, tellCertificate } from "./reload.ts";
+import { readAuthorities, readPair } from "./tls.ts";
 
 /** What a server prints, as lines for people and as the fields of --json. */
 export type Announcement = { text: string; fields: Readonly<Record<string, unknown>> };
@@ -31,8 +33,9 @@ export const serve: Command = {
   details: [
     "Stdout gets the addresses, and what the bootstrap file changed, with the keys it minted. The log, one JSON object",
     "per line, goes to stderr. SIGTERM and SIGINT stop the server: running requests may end within 10 seconds, a second",
-    "signal cuts them off. The data directory is created where it is missing; only one server can use it at a time, while",
-    "assay apply, assay key and assay deliveries work beside it. SIGUSR1 makes a backup, see assay help backup.",
+    "signal cuts them off. SIGHUP reads the certificate and its key again, SIGUSR1 makes a backup, see assay help backup. The",
+    "data directory is created where it is missing; only one server can use it at a time, while assay apply, assay key and",
+    "assay deliveries work beside it.",
   ],
   options: {},
   takesConfig: true,
@@ -41,12 +44,16 @@ export const serve: Command = {
 
 /** The addresses of a server that listens. */
 export const addresses = (instance: Instance): Announcement => {
-  const reference = `${instance.baseUrl}/api/v2/doc/`;
-  const metrics = instance.metricsUrl;
+  const { urls, baseUrl, metricsUrl } = instance;
+  const reference = `${baseUrl}/api/v2/doc/`;
+  const [listening, ...others] = urls;
   const invitation = invitationOf(instance);
   return {
-    text: `listening on ${instance.url}\nAPI reference: ${reference}\n${metrics === null ? "" : `metrics: ${metrics}\n`}${invitation.text}`,
-    fields: { listening: instance.url, base_url: instance.baseUrl, reference, ...(metrics === null ? {} : { metrics }), ...invitation.fields },
+    text: `${urls.map((url) => `listening on ${url}\n`).join("")}API reference: ${reference}\n${metricsUrl === null ? "" : `metrics: ${metricsUrl}\n`}${invitation.text}`,
+    fields: {
+      listening, ...(others.length > 0 ? { also_listening: others } : {}), base_url: baseUrl, reference, ...(metricsUrl === null ? {} : { metrics: metricsUrl }),
+      ...invitation.fields,
+    },
   };
 };
 
@@ -83,24 +90,32 @@ export async function runServer(
   const { config, sources } = await configure(args.flags, io, rules);
   const missing = missingOptions(config);
   if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
-  const authorities = config.caFile === null ? null : readAuthorities(await readText(io, config.caFile), config.caFile);
+  const authorities = config.caFile === null ? null : await readAuthorities(io, config.caFile);
+  const tls = await readPair(io, config);
   const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
   const directory = resolve(io.cwd, config.data ?? "");
   const destination = bufferedDestination(io.stderr);
   const logger = createLogger({ level: config.logLevel, destination });
   io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
   const stop = io.stopRequested();
-  // From the beginning: who asks while the server starts gets a backup when it runs.
+  const sockets = inheritedSockets(io.env, io.pid);
+  const notifier = createNotifier({ socket: io.env["NOTIFY_SOCKET"], pid: io.pid, logger });
+  io.forget(SYSTEMD_VARIABLES);
+  // From the beginning: who asks while the server starts gets it when it runs.
   const started = Promise.withResolvers<Instance>();
   io.onSignal("SIGUSR1", () => void started.promise.then((instance) => instance.backUp()));
+  reloadOnHangup(io, started.promise, { config, logger, notifier });
 
   try {
     refuseNetworkFileSystem(directory, config.networkFilesystem, rules.machine);
-    // Before anything else, because the data directory is one of the places from which the library can be loaded.
+    if (sockets) logger.info({ descriptors: sockets.map(({ fd }) => fd), in_place_of: listenText(config.listen) }, "systemd handed over the sockets to listen on");
+    if (tls) tellCertificate(logger, tls, "serving with this certificate");
+    // First of all, because the data directory is one of the places from which the library can be loaded.
     prepareDirectory(directory);
     loadLibrary(directory);
     const instance = await startInstance({
-      directory, config, authorities, logger,
+      directory, config, authorities, logger, sockets,
+      tls: tls && tls.pair,
       derivesBaseUrl: sources.baseUrl === "default",
       checkResponses: rules.checkResponses,
       beforeListening(data) {
@@ -111,35 +126,20 @@ export async function runServer(
         else if (changes.length > 0) io.stdout(`${JSON.stringify({ changes })}\n`);
       },
     }).catch((error: unknown) => {
-      throw listenFailure(error, config) ?? error;
+      throw listenFailure(error, config, sockets !== null) ?? error;
     });
-    started.resolve(instance);
     const { text, fields } = (rules.announce ?? addresses)(instance);
     io.stdout(json ? `${JSON.stringify(fields)}\n` : text);
+    notifier.ready(statusOf(instance));
+    started.resolve(instance);
     logger.info({ signal: await stop }, "stopping");
+    notifier.stopping();
     await instance.stop();
+    await notifier.told();
     return EXIT.done;
   } finally {
     destination.flushSync();
   }
-}
-
-/**
- * The certificates of a PEM file.
- * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its operator
- *   believes would tell so at the first message only.
- */
-function readAuthorities(text: string, name: string): readonly string[] {
-  const certificates = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-  if (certificates.length === 0) throw commandFailure(`${name} holds no certificate in PEM form`);
-  for (const [index, certificate] of certificates.entries()) {
-    try {
-      new X509Certificate(certificate);
-    } catch {
-      throw commandFailure(`${name}: certificate ${index + 1} cannot be read`);
-    }
-  }
-  return certificates;
 }
 
 /**
@@ -165,20 +165,4 @@ export function applyWhole(data: Data, plan: ApplyPlan, name: string, operation:
 function misapplied(name: string, problems: readonly string[]): Error {
   const file = name === "-" ? "standard input" : name;
   return commandFailure([...problems.map((problem) => `${file} ${problem}`), "nothing was applied"]);
-}
-
-/** What the operator can do about an address that cannot be had; null for every other error. */
-function listenFailure(error: unknown, config: Config): Error | null {
-  const { code, syscall, option = "listen" } = error as { code?: string; syscall?: string; option?: "listen" | "metricsListen" };
-  const listen = config[option] ?? config.listen;
-  const { flag: name, placeholder, variable } = OPTIONS[option];
-  const flag = `--${name} ${placeholder} or ${variable}`;
-  const address = `${listen.host.includes(":") ? `[${listen.host}]` : listen.host}:${listen.port}`;
-  const cannot = `cannot listen on ${address}`;
-  if (syscall === "getaddrinfo") return commandFailure(`${cannot}: the host name is not known; give another one with ${flag}`);
-  if (syscall !== "listen" && syscall !== "bind") return null;
-  if (code === "EADDRINUSE") return commandFailure(`${cannot}: another program listens there; choose another port with ${flag}`);
-  if (code === "EACCES") return commandFailure(`${cannot}: this user may not use that port; choose one from 1024 with ${flag}`);
-  if (code === "EADDRNOTAVAIL") return commandFailure(`${cannot}: this machine does not have that address; give another one with ${flag}`);
-  return commandFailure(`${cannot}: ${error instanceof Error ? error.message : String(code)}`);
 }

@@ -51,7 +51,8 @@ export function arrive(house: Reception): Koa.Middleware {
         {
           method: ctx.method,
           route: state.operationId,
-          path: state.path ?? ctx.path,
+          // Whole, also where the server stands below a path.
+          path: state.path ?? ctx.originalUrl,
           status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
           duration_ms: performance.now() - started,
           actor: state.facts?.caller?.name ?? null,

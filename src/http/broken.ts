@@ -3,6 +3,7 @@ import type { ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
+import { connectedFrom } from "./peer.ts";
 import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security.ts";
 
 const BROKEN: Record<string, readonly [line: string, message: string]> = {
@@ -30,7 +31,7 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
   }
   const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
   const body = JSON.stringify({ message });
-  const [client, isSecure] = socket instanceof Socket ? [socket.remoteAddress ?? "unknown", socket instanceof TLSSocket] : ["unknown", false];
+  const [client, isSecure] = socket instanceof Socket ? [connectedFrom(socket), socket instanceof TLSSocket] : ["unknown", false];
   const id = begun ? String(begun.getHeader("X-Request-ID")) : refusing({ status: Number.parseInt(line, 10), code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
   const headers = [
     ["Connection", "close"], ["Content-Type", "application/json; charset=utf-8"], ["Content-Length", Buffer.byteLength(body)], ["X-Request-ID", id],

@@ -2,6 +2,7 @@
  * The life of a request: arrive, route, authenticate, authorize, read, validate, prepare, handle, commit, reply. Everything
  * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
  */
+import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
 import type Koa from "koa";
 import type { TObject } from "typebox";
@@ -51,6 +52,8 @@ export type RequestFacts<M extends Membership = Membership> = {
   event: string | null;
   /** Path of the request: what the audit entry is about. */
   path: string;
+  /** Where the server is for this client: what addresses in the answer begin with. */
+  baseUrl: string;
 };
 
 /** A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it. */
@@ -97,6 +100,8 @@ export type House<Context, M extends Membership = Membership> = {
   rates: Rates;
   /** A request came; `logRequest` follows once it is answered, or its client is gone. */
   requestCame(): void;
+  /** The public URL of the server, without a trailing slash, as this request found it. */
+  baseUrl(request: IncomingMessage): string;
   logRequest(line: RequestEntry, error: unknown): void;
   /** Whether every answer is checked against its declared shape (tests and development). */
   checkResponses: boolean;
@@ -153,7 +158,7 @@ async function serve<Context, M extends Membership>(
   const { signature } = operation;
   // Before the body is read: nobody sends one to a door that is not there.
   if (signature) knock(house, operation, signature, ctx, facts);
-  const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${ctx.url}` : null;
+  const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${facts.baseUrl} ${ctx.url}` : null;
   // Authorizing looked at the state of the database, in this turn.
   const { state } = house.answers;
   const keep = (answer: Representation): void => void (repeated && house.answers.keep(repeated, answer, charactersOf(answer), state));
@@ -211,6 +216,7 @@ function authorize<Context, M extends Membership>(
     operationId: operation.id,
     event: operation.audit,
     path: ctx.path,
+    baseUrl: house.baseUrl(ctx.req),
   };
   // From here on, so that the log says who it was that was refused.
   (ctx.state["assay"] as RequestState).facts = facts;

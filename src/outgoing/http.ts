@@ -6,7 +6,8 @@
 import { isIPv6 } from "node:net";
 import type { Socket } from "node:net";
 import type { Dispatcher } from "undici";
-import { addressProblem, isAllowed } from "../domain/outgoing/addresses.ts";
+import { holderOf } from "../domain/addresses.ts";
+import { addressProblem } from "../domain/outgoing/addresses.ts";
 import { isInternalName, readTarget } from "../domain/outgoing/targets.ts";
 import type { Target } from "../domain/outgoing/targets.ts";
 import { dial } from "./dial.ts";
@@ -126,7 +127,7 @@ function problemWith({ host, isAddress }: Target, addresses: readonly string[], 
   for (const address of addresses) {
     const problem = addressProblem(address, allow);
     if (problem !== null) return `${address} is ${problem}`;
-    if (!isAddress && isInternalName(host) && !isAllowed(address, allow)) return `${host} is an internal name, and ${address} lies in no range of webhook-allow`;
+    if (!isAddress && isInternalName(host) && !holderOf(allow)(address)) return `${host} is an internal name, and ${address} lies in no range of webhook-allow`;
   }
   return addresses.length === 0 ? "there are none" : null;
 }

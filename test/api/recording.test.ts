@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { contextFactory } from "../../src/api/kit.ts";
-import type { Context } from "../../src/api/kit.ts";
+import type { Context, ContextParts } from "../../src/api/kit.ts";
 import { prepareReport, recordReport } from "../../src/api/recording.ts";
 import { runtime } from "../runtime.ts";
 import { opened } from "../store/given.ts";
@@ -20,13 +20,14 @@ function world() {
     report: async ({ artifacts }) => (given.push(artifacts.length), { planned: true, index: 7 }),
     text: async () => ({ planned: true, index: null }),
   };
-  const context = contextFactory({ store, recorder, now: () => clock.at } as Context)({
+  const context = contextFactory({ store, recorder, now: () => clock.at } as ContextParts)({
     requestId: "r",
     caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", shownName: "Ada", keyPublicId: "k" },
     membership: { organizationId, role: "admin", isPublic: false, features: [], organization: organization as NonNullable<typeof organization> },
     operationId: "k8s_report",
     event: "environment.reported",
     path: "/x",
+    baseUrl: "http://assay.test",
   });
   let surveys = 0;
   const { survey } = store.recording;

@@ -186,7 +186,7 @@ function caller(store: Store, now: () => number) {
     throw new Error("nothing that is reported here needs this");
   };
   const contexts = contextFactory({
-    store, now, urls: urlsFor("https://assay.example.com"), openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"], packages: {} as Context["packages"], targetProblem: never,
+    store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"], packages: {} as Context["packages"], targetProblem: never,
     recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));
@@ -194,7 +194,7 @@ function caller(store: Store, now: () => number) {
     const operation = handlers.get(id);
     if (!operation) throw new Error(`there is no operation ${id}`);
     const context = contexts({
-      requestId: "bench-data", operationId: id, event: operation.audit, path: operation.path,
+      requestId: "bench-data", operationId: id, event: operation.audit, path: operation.path, baseUrl: "https://assay.example.com",
       caller: { kind: "user", id: userId, publicId: "operator", name: "operator", shownName: "operator", keyPublicId: "key" },
       membership: { organizationId, role: "admin", isPublic: false, features: ["controls"], organization: organization(store) },
     });

@@ -15,6 +15,8 @@ export interface Options {
   readonly cwd?: string;
   /** What to run in place of dist/assay: a copy of it, or a program that ends up running it. */
   readonly executable?: string;
+  /** Descriptors that it inherits as 3 and what follows. */
+  readonly descriptors?: readonly number[];
 }
 
 export interface Exit {
@@ -29,7 +31,7 @@ export interface Result extends Exit {
 }
 
 export interface Running {
-  /** Where it listens, for instance "http://127.0.0.1:41233". */
+  /** Where it listens, for instance "http://127.0.0.1:41233" or "unix:/run/assay.sock". */
   readonly url: string;
   readonly pid: number;
   /** Settles when the process has ended and its output is complete. Never rejects. */
@@ -53,7 +55,7 @@ const START_SECONDS = 30;
 // The server itself gives up on open requests before this; a process still there then hangs.
 const STOP_SECONDS = 30;
 
-const LISTENING = /listening on (http:\/\/[^\s"]+)/;
+const LISTENING = /listening on ((?:https?:\/\/|unix:|fd:)[^\s"]+)/;
 
 const living = new Set<ChildProcess>();
 process.on("exit", () => {
@@ -61,7 +63,7 @@ process.on("exit", () => {
 });
 
 /**
- * Starts the executable and waits for its line "listening on http://...".
+ * Starts the executable and waits for its line "listening on ...".
  * Throws an Error with all its output when it ends, or stays silent for 30 seconds, before that line.
  */
 export function start(args: readonly string[], options: Options = {}): Promise<Running> {
@@ -132,7 +134,7 @@ function launch(args: readonly string[], options: Options): { child: ChildProces
   const child = spawn(options.executable ?? EXECUTABLE, args, {
     cwd: options.cwd ?? CHECKOUT,
     env: { ...options.env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe", ...(options.descriptors ?? [])],
   });
   living.add(child);
   const output = collect(child);

@@ -13,6 +13,8 @@ const capture = () => {
     stdin: (async function* () {})(),
     env: {},
     cwd: "/",
+    pid: 1,
+    forget: () => undefined,
     isTty: false,
     stdinIsTty: false,
         askHidden: async () => null,

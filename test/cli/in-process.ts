@@ -38,12 +38,15 @@ export type Started = {
   bytes(): Buffer;
   /** Sends a signal that the command listens for. */
   signal(name: "SIGHUP" | "SIGUSR1"): void;
+  /** What is left of its environment. */
+  env(): Readonly<Record<string, string>>;
 };
 
 /** Starts a command that runs until it is told to stop. */
 export function start(argv: readonly string[], surroundings: Surroundings = {}): Started {
   let [out, err] = ["", ""];
   const written: Buffer[] = [];
+  const env: Record<string, string> = { ...surroundings.env };
   const signals = new Map<string, () => void>();
   const listeners = new Set<() => void>();
   let requestStop: (signal: string) => void = () => undefined;
@@ -61,7 +64,11 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
     stdin: (async function* () {
       yield typeof surroundings.stdin === "string" ? Buffer.from(surroundings.stdin) : (surroundings.stdin ?? Buffer.alloc(0));
     })(),
-    env: surroundings.env ?? {},
+    env,
+    pid: process.pid,
+    forget(variables) {
+      for (const variable of variables) delete env[variable];
+    },
     cwd: surroundings.cwd ?? tmpdir(),
     isTty: surroundings.isTty ?? false,
     stdinIsTty: surroundings.stdinIsTty ?? surroundings.typed !== undefined,
@@ -97,6 +104,7 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
     crash: (error) => crash(error),
     bytes: () => Buffer.concat(written),
     signal: (name) => signals.get(name)?.(),
+    env: () => env,
   };
 }
 

@@ -93,18 +93,18 @@ sources("every option can be set from every source", () => {
     evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
     stallTimeout: "2m", webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1", smtpUrl: "smtp://u:p%40w@mail:25", smtpFrom: "Assay <a@b.example>",
     smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
-    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
+    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8, unix", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
     keyRate: "600", addressRate: "1200", loginLimit: "3", sessionIdle: "10m", sessionLifetime: "12h", oidcIssuer: "https://id.example.com/realm",
     oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
     backupEvery: "24h", backupDirectory: "/backups", backupKeep: "3", diskReserve: "1GB", evidenceStore: "s3://assay-evidence/prod/", s3Endpoint: "http://127.0.0.1:9000/",
     s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
   };
   const expected: Config = {
-    data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x", configFile: "c.yaml",
+    data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x/assay/x", configFile: "c.yaml",
     bootstrap: "b.yaml", evidenceLimit: 5_368_709_120, jsonLimit: 1_048_576, formLimit: 67_108_864, headerTimeout: 10,
     requestTimeout: 5400, stallTimeout: 120, webhookAllow: ["10.0.0.0/8", "fd00:1::/32", "127.0.0.1/32"], smtpUrl: "smtp://u:p%40w@mail:25",
     smtpFrom: "Assay <a@b.example>", smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
-    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x", trustedProxies: ["10.0.0.0/8"], metricsListen: { host: "127.0.0.1", port: 9100 }, metricsKey: "0123456789abcdef",
+    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x", trustedProxies: ["10.0.0.0/8", "unix"], metricsListen: { host: "127.0.0.1", port: 9100 }, metricsKey: "0123456789abcdef",
     keyRate: 600, addressRate: 1200, loginLimit: 3, sessionIdle: 600, sessionLifetime: 43_200, oidcIssuer: "https://id.example.com/realm",
     oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: [{ group: "CN=ops OU=x", organization: "acme", role: "admin" }, { group: "devs", organization: "acme", role: "reader" }],
     backupEvery: 86_400, backupDirectory: "/backups", backupKeep: 3, diskReserve: 1_073_741_824, evidenceStore: "s3://assay-evidence/prod", s3Endpoint: "http://127.0.0.1:9000",
@@ -168,7 +168,7 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
     fileText: "listen: h:1\nstall_timeout: soon\nform_limit: 9MB\n",
     fileName: "assay.yaml",
   });
-  const listen = "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535; 0 takes any free port";
+  const listen = "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path";
   assert.equal(problems, [
     `listen (flag --listen): "nowhere" is not accepted, give ${listen}`,
     'log-level (flag --log-level): "loud" is not accepted, give trace, debug, info, warn, error or fatal',
@@ -252,7 +252,10 @@ values("listen", () => {
     ["[::ffff:1.2.3.4]:1", { host: "::ffff:1.2.3.4", port: 1 }],
     ["assay-1.example.com:65535", { host: "assay-1.example.com", port: 65_535 }],
     ["localhost:0", { host: "localhost", port: 0 }],
+    ["unix:/run/assay/assay.sock", { path: "/run/assay/assay.sock" }],
+    [`unix:/${"x".repeat(106)}`, { path: `/${"x".repeat(106)}` }],
   ], [
+    "unix:", "unix:/", "unix:assay.sock", "unix:/run/assay/", "unix:/a\0b", `unix:/${"x".repeat(107)}`, `unix:/${"\u00e9".repeat(54)}`, "Unix:/a", "unix://",
     "", ":80", "host", "host:", "8001", "host:65536", "host:-1", "host:1.5", "host:0x10", "::1:80", "[::1]", "[1.2.3.4]:80",
     "[x]:80", "[fe80::1%eth0]:80", "300.1.1.1:80", "1.2.3:80", "-a:80", "a..b:80", "ho st:80", "http://h:80", "h:80/", "h:80\n",
   ]);
@@ -306,7 +309,8 @@ values("ranges that webhooks may reach, the mail server, and who mails", () => {
 });
 
 values("paths, tokens, counts, stores and roles that are refused", () => {
-  check("base-path", "basePath", [["/a", "/a"], ["/a/b-c/", "/a/b-c"]], ["", "/", "a", "//a", "/a//b", "/a/../b", "/a?b", "/api", "/api/v2", "/a b"]);
+  check("base-path", "basePath", [["/a", "/a"], ["/a/b-c/", "/a/b-c"]], ["", "/", "a", "//a", "/a//b", "/a/../b", "/a?b", "/api", "/api/v2", "/ready", "/healthz/x", "/a b"]);
+  check("trusted-proxies", "trustedProxies", [["10.0.0.0/8, unix", ["10.0.0.0/8", "unix"]], ["unix", ["unix"]], ["::1", ["::1/128"]]], ["", "unix,", "Unix", "10.0.0.1/8", "localhost", "*"]);
   check("metrics-key", "metricsKey", [["0123456789abcdef", "0123456789abcdef"]], ["short", "0123456789 abcdef", "0123456789abcde\u00e9"]);
   check("login-limit", "loginLimit", [["1", 1], ["1000", 1000]], ["0", "1001", "1.5", "-1", "x", ""]);
   check("oidc-issuer", "oidcIssuer", [["https://id.example/r", "https://id.example/r"], ["http://127.0.0.1:9", "http://127.0.0.1:9"]], ["http://id.example", "https://id.example?x", "https://u@id.example", "id"]);
@@ -318,10 +322,23 @@ values("paths, tokens, counts, stores and roles that are refused", () => {
 });
 
 values("the derived base URL", () => {
-  assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }), "http://localhost:80");
-  assert.is(defaultBaseUrl({ host: "::", port: 80 }), "http://localhost:80");
-  assert.is(defaultBaseUrl({ host: "::1", port: 80 }), "http://[::1]:80");
-  assert.is(defaultBaseUrl({ host: "assay", port: 80 }), "http://assay:80");
+  assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }, false), "http://localhost:80");
+  assert.is(defaultBaseUrl({ host: "::", port: 80 }, false), "http://localhost:80");
+  assert.is(defaultBaseUrl({ host: "::1", port: 80 }, false), "http://[::1]:80");
+  assert.is(defaultBaseUrl({ host: "assay", port: 80 }, false), "http://assay:80");
+  assert.is(defaultBaseUrl({ host: "assay", port: 443 }, true), "https://assay:443");
+  assert.is(defaultBaseUrl({ path: "/run/assay.sock" }, false), "http://localhost");
+  assert.is(defaultBaseUrl({ path: "/run/assay.sock" }, true), "https://localhost");
+  const tls = { "tls-cert": "c.pem", "tls-key": "k.pem" };
+  assert.is(configOf({ flags: { listen: "h:1", ...tls } }).baseUrl, "https://h:1");
+  assert.is(configOf({ flags: { listen: "unix:/a", ...tls, "base-path": "/x" } }).baseUrl, "https://localhost/x");
+});
+
+values("the base path stands at the end of the public URL, once", () => {
+  for (const [base, path, url] of [
+    ["https://h", "/x", "https://h/x"], ["https://h/x", "/x", "https://h/x"], ["https://h/x/", "/x/", "https://h/x"], ["https://h/a/x", "/x", "https://h/a/x"],
+    ["https://h/x/a", "/x", "https://h/x/a/x"], ["https://h/xx", "/x", "https://h/xx/x"], ["https://x", "/x", "https://x/x"], ["https://h:8/x", "/x/y", "https://h:8/x/x/y"],
+  ] as const) assert.is(configOf({ flags: { "base-url": base, "base-path": path } }).baseUrl, url, `${base} ${path}`);
 });
 
 values.run();
@@ -358,16 +375,17 @@ shown("a secret that is set is masked, one that is not set is null", () => {
 shown("the help has one line per option with its default and variable", () => {
   const lines = optionsHelp().trimEnd().split("\n");
   assert.is(lines.length, Object.keys(DEFAULTS).length);
-  assert.is(lines[1], "  --listen HOST:PORT               Address to listen on (default 127.0.0.1:8001; ASSAY_LISTEN)");
+  assert.is(lines[1], "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default 127.0.0.1:8001; ASSAY_LISTEN)");
   assert.is(lines[0], "  --data DIRECTORY                 Directory that holds the database and the evidence (ASSAY_DATA)");
 });
 
 shown("ranges, roles and addresses are shown as they are written", () => {
-  const flags = { "trusted-proxies": "10.0.0.0/8,::1", "oidc-roles": "ops=acme:admin, devs=acme:reader", "metrics-listen": "[::1]:9" };
+  const flags = { listen: "unix:/run/a", "trusted-proxies": "10.0.0.0/8,::1,unix", "oidc-roles": "ops=acme:admin, devs=acme:reader", "metrics-listen": "[::1]:9" };
   const resolution = resolve({ flags });
   if (resolution.problems !== null) throw new Error("unexpected");
   const values = Object.fromEntries(explainConfig(resolution.config, resolution.sources).map(({ option, value }) => [option, value]));
-  assert.is(values["trusted-proxies"], "10.0.0.0/8,::1/128");
+  assert.is(values["trusted-proxies"], "10.0.0.0/8,::1/128,unix");
+  assert.is(values["listen"], "unix:/run/a");
   assert.is(values["oidc-roles"], "ops=acme:admin,devs=acme:reader");
   assert.is(values["metrics-listen"], "[::1]:9");
 });

@@ -52,6 +52,7 @@ const house = (checkResponses: boolean): House<null> => ({
   evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
   admit: () => undefined,
   translate: (error) => error,
+  baseUrl: () => "http://assay.test",
   newId: () => "id",
   rates: { ofAddress: () => undefined, ofKey: () => undefined },
   requestCame: () => undefined,

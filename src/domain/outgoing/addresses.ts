@@ -7,6 +7,8 @@
  * An IPv6 address that carries an IPv4 address in it is judged by what a packet to it reaches, or refused.
  */
 import ipaddr from "ipaddr.js";
+import { readAddress, within } from "../addresses.ts";
+import type { Address, Range } from "../addresses.ts";
 
 /** Range and what it is, in words that follow "is". The first that matches tells, so what lies within another comes before it. */
 const REFUSED_IPV4: readonly (readonly [string, string])[] = [
@@ -66,9 +68,6 @@ const GLOBAL_IPV6 = "2000::/3";
 /** The prefix under which networks without IPv4 reach all of it: the last four bytes are the address that is called. */
 const NAT64 = "64:ff9b::/96";
 
-type Address = ipaddr.IPv4 | ipaddr.IPv6;
-type Range = [Address, number];
-
 const parsed = (rows: readonly (readonly [string, string])[]) => rows.map(([range, reason]) => ({ range: ipaddr.parseCIDR(range), reason }));
 const refusedIpv4 = parsed(REFUSED_IPV4);
 const refusedIpv6 = parsed(REFUSED_IPV6);
@@ -85,51 +84,9 @@ export function addressProblem(address: string, allow: readonly string[]): strin
   return read === null ? "no IP address" : problemOf(read, allow.map((range) => ipaddr.parseCIDR(range)));
 }
 
-/** Whether the operator's ranges hold an address. */
-export function isAllowed(address: string, allow: readonly string[]): boolean {
-  const read = readAddress(address);
-  return read !== null && allow.some((range) => within(read, ipaddr.parseCIDR(range)));
-}
-
 function problemOf(address: Address, allow: readonly Range[]): string | null {
   if (allow.some((range) => within(address, range))) return null;
   if (address instanceof ipaddr.IPv4) return refusedIpv4.find(({ range }) => within(address, range))?.reason ?? null;
   if (within(address, nat64)) return problemOf(new ipaddr.IPv4(address.toByteArray().slice(12)), allow);
   return refusedIpv6.find(({ range }) => within(address, range))?.reason ?? (within(address, globalIpv6) ? null : "reserved");
-}
-
-/** An IPv4 address in the form of IPv6 is that IPv4 address: the system calls nothing else. null for a text that is none. */
-function readAddress(text: string): Address | null {
-  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
-  // A zone (fe80::1%eth0) names an interface of this machine.
-  if (!ipaddr.IPv6.isValid(text) || text.includes("%")) return null;
-  const address = ipaddr.IPv6.parse(withoutDottedEnd(text));
-  return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
-}
-
-/** The library takes ::1.2.3.4 for ::ffff:1.2.3.4, which is another address; in hexadecimal digits it takes it for what it is. */
-const withoutDottedEnd = (text: string): string =>
-  text.replace(/:(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...parts: string[]) => {
-    const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
-    return `:${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
-  });
-
-const within = (address: Address, [network, bits]: Range): boolean => address.kind() === network.kind() && address.match(network, bits);
-
-/**
- * A range as an operator writes it (10.20.0.0/16, fd00:1::/32, a single address) in its normal form; null when it is none, and
- * for one with bits behind its prefix: 10.20.0.5/8 is more often a mistake than the wish to open 10.0.0.0/8.
- */
-export function normalRange(text: string): string | null {
-  const match = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text);
-  const address = readAddress(match?.[1] ?? "");
-  if (!match || address === null) return null;
-  // A range of mapped addresses would have to be read as one of IPv4; whoever means that writes that.
-  if (address instanceof ipaddr.IPv4 && text.includes(":")) return null;
-  const most = address instanceof ipaddr.IPv4 ? 32 : 128;
-  const bits = match[2] === undefined ? most : Number(match[2]);
-  if (bits > most) return null;
-  const kind = address instanceof ipaddr.IPv4 ? ipaddr.IPv4 : ipaddr.IPv6;
-  const network = kind.networkAddressFromCIDR(`${address.toString()}/${bits}`).toString();
-  return network === address.toString() ? `${network}/${bits}` : null;
 }

@@ -1,0 +1,43 @@
+/** The certificate and the key of a server, read from the files of the configuration. */
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
+import { systemSources } from "../assay.ts";
+import { certificatesOf, checkPair } from "../certificates.ts";
+import type { CertificateFacts } from "../certificates.ts";
+import type { Pair } from "../listen.ts";
+import type { Config } from "../options.ts";
+import { readText } from "./configuration.ts";
+import { commandFailure } from "./frame.ts";
+import type { Io } from "./frame.ts";
+
+export type ReadPair = { pair: Pair; facts: CertificateFacts | null; warnings: readonly string[] };
+
+/**
+ * The pair that the configuration names; null without one.
+ * @throws a command failure that says of each file why it cannot be used.
+ */
+export async function readPair(io: Io, { tlsCert, tlsKey }: Config): Promise<ReadPair | null> {
+  if (tlsCert === null || tlsKey === null) return null;
+  const pair = { certificate: await readText(io, tlsCert), key: await readText(io, tlsKey) };
+  const { problems, warnings, facts } = checkPair(pair, { certificate: tlsCert, key: tlsKey }, systemSources.now());
+  if (problems.length > 0) throw commandFailure(problems);
+  const open = statSync(resolve(io.cwd, tlsKey)).mode & FOR_OTHERS ? [`everybody on this machine can read the private key in ${tlsKey}: chmod 0600 ${tlsKey}`] : [];
+  return { pair, facts, warnings: [...open, ...warnings] };
+}
+
+/** The right of everybody to read. That of a group is left alone: some systems give keys to one. */
+const FOR_OTHERS = 0o004;
+
+/**
+ * The certificates of a PEM file.
+ * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its operator
+ *   believes would tell so at the first message only.
+ */
+export async function readAuthorities(io: Io, name: string): Promise<readonly string[]> {
+  const certificates = certificatesOf(await readText(io, name));
+  if (certificates.length === 0) throw commandFailure(`${name} holds no certificate in PEM form`);
+  return certificates.map((certificate, index) => {
+    if (certificate === null) throw commandFailure(`${name}: certificate ${index + 1} cannot be read`);
+    return certificate.toString();
+  });
+}
