@@ -5,7 +5,7 @@ import { request as requestHttps } from "node:https";
 import { getCACertificates } from "node:tls";
 import { defaultBaseUrl } from "../config.ts";
 import { parseDuration } from "../domain/quantities.ts";
-import type { Config, Listen } from "../options.ts";
+import type { Config } from "../options.ts";
 import { configure, readText } from "./configuration.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
@@ -35,7 +35,7 @@ export const health: Command = {
     const timeout = args.texts.get("timeout")?.[0] ?? DEFAULT_TIMEOUT;
     const seconds = parseDuration(timeout, 1, 600);
     if (seconds === null) throw commandFailure(`--timeout: ${JSON.stringify(timeout.slice(0, 100))} is not accepted, give a duration such as 5s, from 1s to 10m`, EXIT.usage);
-    const target = given === null ? ownTarget(config.listen, config) : parseTarget(given);
+    const target = given === null ? ownTarget(config) : parseTarget(given);
     const authorities = config.caFile === null ? [] : [await readText(io, config.caFile)];
     const { status, body } = await ask(target, {
       timeout: seconds * 1000,
@@ -53,11 +53,10 @@ export const health: Command = {
 };
 
 /** Where a server with this configuration is reached from its own machine. Probes are served at the root, whatever its base path is. */
-function ownTarget(listen: Listen | { path: string }, config: Config): Target {
-  if ("path" in listen) return { url: new URL("http://localhost/ready"), socketPath: listen.path };
+function ownTarget({ listen, tlsCert }: Config): Target {
+  const url = new URL("/ready", defaultBaseUrl(listen, tlsCert !== null));
+  if ("path" in listen) return { url, socketPath: listen.path };
   if (listen.port === 0) throw commandFailure("the server takes any free port, so this cannot know which: give --url URL", EXIT.usage);
-  const url = new URL("/ready", defaultBaseUrl(listen));
-  if (config.tlsCert !== null) url.protocol = "https:";
   // Not by name: that may stand for another family of addresses than the server listens on.
   if (listen.host === "0.0.0.0") url.hostname = "127.0.0.1";
   if (listen.host === "::") url.hostname = "[::1]";

@@ -11,6 +11,7 @@ import { startServer } from "../given.ts";
 import type { Network } from "../given.ts";
 import { cli, start } from "../cli/in-process.ts";
 import { logged } from "../http/socket.ts";
+import { FIRST } from "./certificates.ts";
 import { allOf, ask, dialPlain } from "./client.ts";
 
 const test = suite("listen/unix socket");
@@ -107,6 +108,19 @@ test("serve says where it listens, and takes localhost as its address unless tol
   assert.is((await ask(`unix:${path}`, { path: "/x/api/v2/openapi.json" })).body.servers[0].url, "http://localhost/x/api/v2");
   assert.is((await server.stop()).code, 0);
   assert.not(existsSync(path));
+});
+
+test("assay health finds it there, also over TLS", async () => {
+  const [path, crt, key] = [join(directory, "health.sock"), join(directory, "tls.crt"), join(directory, "tls.key")];
+  writeFileSync(crt, FIRST.certificate);
+  writeFileSync(key, FIRST.key, { mode: 0o600 });
+  for (const tls of [[], ["--tls-cert", crt, "--tls-key", key]]) {
+    const options = ["--listen", `unix:${path}`, ...tls];
+    const server = start(["serve", "--data", join(directory, "healthy"), ...options]);
+    await server.wrote(/API reference/);
+    assert.equal(await cli(["health", ...options]), { code: 0, out: "ready\n", err: "" });
+    assert.is((await server.stop()).code, 0);
+  }
 });
 
 test("a living server that cannot be asked keeps its place as well", async () => {
