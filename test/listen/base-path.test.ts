@@ -77,4 +77,17 @@ test("the reference page is found, and so is everything that it links to", async
   assert.ok(links.some((link) => link.endsWith("openapi.json")), `the document is linked relatively: ${links}`);
 });
 
+test("the pages for people are below the path, and so is everything that they link to and send forms to", async () => {
+  const page = `${BASE}/login`;
+  const { status, text } = await get(page);
+  assert.is(status, 200);
+  const [links, forms] = [/href="([^"#]+)"/g, /action="([^"]+)"/g].map((pattern) => [...text.matchAll(pattern)].map((match) => new URL(match[1] as string, `https://example.com${page}`).pathname));
+  assert.ok(links && links.length >= 3 && forms && forms.length >= 1, text);
+  for (const link of links) assert.ok(link.startsWith(`${BASE}/`) && (await get(link)).status < 400, link);
+  assert.equal(forms, [`${BASE}/login`]);
+  assert.is((await get("/login")).status, 404);
+  const away = await get(`${BASE}/account`);
+  assert.equal([away.status, new URL(String(away.headers["location"]), `https://example.com${BASE}/account`).pathname], [303, `${BASE}/login`]);
+});
+
 test.run();

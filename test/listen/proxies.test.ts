@@ -101,6 +101,15 @@ test("links between pages begin with the address that the client used", async ()
   assert.match(String(events.headers["link"]), `<https://assay.example.com/api/v2/environments/${org}/${environment}/events?`);
 });
 
+test("what a trusted proxy says of TLS decides whether cookies and the browser's memory of https are for TLS alone", async () => {
+  for (const [kind, secure] of [["trusting", true], ["suspicious", false]] as const) {
+    const { server } = servers.get(kind) as NonNullable<ReturnType<typeof servers.get>>;
+    const { headers } = await ask(server.url, { path: "/login", headers: PROXY });
+    assert.is(/; secure/i.test(String(headers["set-cookie"])), secure, String(headers["set-cookie"]));
+    assert.is(headers["strict-transport-security"] !== undefined, secure);
+  }
+});
+
 test("the log names the client: the one that a trusted proxy tells of, else who is connected", async () => {
   for (const [kind, client] of [["trusting", "203.0.113.9"], ["suspicious", "127.0.0.1"]] as const) {
     const { server } = servers.get(kind) as NonNullable<ReturnType<typeof servers.get>>;
