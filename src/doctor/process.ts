@@ -1,7 +1,8 @@
 /** The machine around the server: its clock, memory, limits, the process itself, its address and its certificate. */
 import { createServer } from "node:net";
-import { statSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, constants, lstatSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Config } from "../options.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, sizeOf, warn } from "./check.ts";
 import { ageText } from "./directory.ts";
@@ -77,8 +78,10 @@ export function checkMemory({ text }: Pick<Machine, "text">): Check {
 }
 
 /** Whether a server could listen, where none does. Binds the address for a moment. */
-export async function checkAddress({ host, port }: { host: string; port: number }, server: Server | null): Promise<Check> {
+export async function checkAddress(listen: Config["listen"], server: Server | null): Promise<Check> {
   const name = "address";
+  if ("path" in listen) return checkSocket(listen.path, server);
+  const { host, port } = listen;
   const shown = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   if (server !== null) return ok(name, `${shown} is configured; the server runs`);
   const code = await new Promise<string | null>((resolve) => {
@@ -91,4 +94,18 @@ export async function checkAddress({ host, port }: { host: string; port: number 
   if (code === "EACCES") return fail(name, `${shown} may not be bound by this user`, "give --listen a port of 1024 or more, or let the service bind it (AmbientCapabilities=CAP_NET_BIND_SERVICE)");
   if (code === "EADDRNOTAVAIL") return fail(name, `${shown} is no address of this machine`, "give --listen one that it has");
   return fail(name, `${shown} cannot be bound: ${code}`, "give --listen another address");
+}
+
+/** A Unix socket is not bound on trial, because that would make its file. */
+function checkSocket(path: string, server: Server | null): Check {
+  const name = "address";
+  if (server !== null) return ok(name, `unix:${path} is configured; the server runs`);
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found && !found.isSocket()) return fail(name, `unix:${path} is a file that is no socket`, "remove it, or give --listen another path");
+  try {
+    accessSync(dirname(path), constants.W_OK);
+  } catch {
+    return fail(name, `${dirname(path)} cannot be written, and a socket is made there`, "make the directory, writable for the user of the server, or give --listen another path");
+  }
+  return ok(name, found ? `unix:${path} was left by a server, and the next one replaces it if nobody answers there` : `unix:${path} can be made`);
 }

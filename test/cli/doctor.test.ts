@@ -9,6 +9,7 @@ import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
 import { resolveConfig } from "../../src/config.ts";
 import { checkCertificate } from "../../src/doctor/certificate.ts";
+import { checkAddress } from "../../src/doctor/process.ts";
 import { machine as real } from "../../src/doctor/check.ts";
 import type { Check, Machine } from "../../src/doctor/check.ts";
 import { diagnose } from "../../src/doctor/doctor.ts";
@@ -241,6 +242,15 @@ test("memory, limits and the address", () =>
     assert.match(said((await checksOf(data, healthy, { listen: "192.0.2.1:80" }))["address"]), /^fail: 192\.0\.2\.1:80 is no address of this machine$/);
   }));
 
+test("a Unix socket: can be made, was left, is no socket, its directory is missing", () =>
+  inDirectory(async (home) => {
+    const at = async (path: string): Promise<string> => said(await checkAddress({ path: join(home, path) }, null));
+    assert.match(await at("s"), /^ok: unix:.*\/s can be made$/);
+    writeFileSync(join(home, "file"), "");
+    assert.match(await at("file"), /^fail: unix:.*\/file is a file that is no socket$/);
+    assert.match(await at("no/s"), /^fail: .*\/no cannot be written, and a socket is made there$/);
+  }));
+
 test("the certificate: its end, its key, its absence", () =>
   installed(async (data) => {
     const [certificate = "", key = "", other = ""] = ["cert.pem", "key.pem", "other.pem"].map((name) => join(data, "..", name));
@@ -250,10 +260,10 @@ test("the certificate: its end, its key, its absence", () =>
     const { out } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--json"]);
     assert.equal(JSON.parse(out).checks.at(-1), { check: "certificate", level: "ok", found: "is valid until 2120-01-01", todo: null });
     const at = (day: string, files = { certificate, key }): string => said(checkCertificate(files, Date.parse(day) / 1000));
-    assert.is(at("2119-12-20"), "warn: ends on 2120-01-01, in 12 days");
-    assert.is(at("2120-01-01"), "fail: ended on 2120-01-01");
-    assert.is(at("2019-12-31"), "fail: is valid from 2020-01-01 on");
-    assert.match(at("2026-01-01", { certificate, key: other }), /^fail: .*other\.pem is not the key of .*cert\.pem$/);
+    assert.match(at("2119-12-20"), /^warn: the certificate in .*cert\.pem ends on 2120-01-01, in 12 days$/);
+    assert.match(at("2120-01-01"), /^fail: the certificate in .*cert\.pem ended on 2120-01-01: clients will refuse it$/);
+    assert.match(at("2019-12-31"), /^fail: the certificate in .*cert\.pem is not valid before 2020-01-01: clients will refuse it$/);
+    assert.match(at("2026-01-01", { certificate, key: other }), /^fail: the key in .*other\.pem does not belong to the certificate in .*cert\.pem$/);
     rmSync(certificate);
     assert.match(at("2026-01-01"), /^fail: cannot be used: ENOENT/);
   }));

@@ -75,7 +75,7 @@ test("a directory that is still to be made lies where the nearest one above it d
 test("a server does not start there, and leaves nothing behind", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
-    const io = { stdout: () => undefined, stderr: () => undefined, env: {}, cwd: home, onCrash: () => undefined, onSignal: () => undefined, stopRequested: () => Promise.resolve("SIGTERM") } as unknown as Io;
+    const io = { stdout: () => undefined, stderr: () => undefined, env: {}, cwd: home, onCrash: () => undefined, onSignal: () => undefined, pid: 1, forget: () => undefined, stopRequested: () => Promise.resolve("SIGTERM") } as unknown as Io;
     const args = (...more: string[]) => {
       const parsed = parseArguments(["--data", data, "--listen", "127.0.0.1:0", ...more], { options: {}, takesConfig: true, positionals: { least: 0, most: 0 } });
       if (!parsed.args) throw new Error("wrong arguments");
