@@ -976,3 +976,10 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = NEW.evidence_digest AND id <> NEW.id)
     ON CONFLICT (id) DO UPDATE SET files = files + 1, bytes = bytes + excluded.bytes;
 END;
+
+-- One row at most, written when a server starts and when a migration ends; none: in the data directory, or nowhere yet.
+CREATE TABLE evidence_place (
+  id    INTEGER PRIMARY KEY CHECK (id = 1),
+  place TEXT NOT NULL, -- 'directory': in the data directory; else s3://BUCKET/PREFIX
+  since REAL NOT NULL
+) STRICT;

@@ -64,8 +64,12 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
       // No file of that name: libraries that look for theirs beside themselves find nothing, and may only do so when asked to.
       "import.meta.url": '"file:///assay/bundle.cjs"',
     },
-    // fontkit would need it for fonts in WOFF 2, and we ship none: a megabyte of dictionary.
-    alias: { "brotli/decompress.js": "./bin/no-brotli.cjs" },
+    alias: {
+      // fontkit would need it for fonts in WOFF 2, and we ship none: a megabyte of dictionary.
+      "brotli/decompress.js": "./bin/no-brotli.cjs",
+      // It would look for credentials in home directories, other programs and at the addresses of clouds; we hand ours over.
+      "@aws-sdk/credential-provider-node": "./bin/no-credential-providers.cjs",
+    },
     // The executable itself does not read NODE_OPTIONS, but a worker thread or a child process of it might.
     banner: { js: "delete process.env.NODE_OPTIONS;" },
     // A worker is evaluated from text: this is the name it has in a stack trace.

@@ -51,7 +51,7 @@ export type Config = {
   smtpFrom: string | null;
   /** How an smtp:// connection is protected; smtps:// always is. */
   smtpTls: MailTls;
-  /** Name of a PEM file with authorities to trust in webhooks and mail beside the usual ones; null without one. */
+  /** Name of a PEM file with authorities to trust in webhooks, mail and the storage of evidence beside the usual ones; null without one. */
   caFile: string | null;
   /** Certificate chain and key in PEM for HTTPS; both or neither. */
   tlsCert: string | null;
@@ -237,7 +237,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     name: "caFile", flag: "ca-file", variable: "ASSAY_CA_FILE", key: "ca_file", placeholder: "FILE",
     parse: parsePath, accepts: "the path of a PEM file",
     default: null, secret: false, unit: null,
-    description: "Certificates of authorities to trust in webhooks and mail, beside the usual ones",
+    description: "Certificates of authorities to trust in webhooks, mail and the storage of evidence, beside the usual ones",
   },
   tlsCert: {
     name: "tlsCert", flag: "tls-cert", variable: "ASSAY_TLS_CERT", key: "tls_cert", placeholder: "FILE",
@@ -388,7 +388,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     name: "s3AccessKey", flag: "s3-access-key", variable: "ASSAY_S3_ACCESS_KEY", key: "s3_access_key", placeholder: "KEY",
     parse: parseLine, accepts: "a text on one line",
     default: null, secret: false, unit: null,
-    description: "Access key for it; without one the usual AWS_* variables count",
+    description: "Access key for it; without one AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count",
   },
   s3SecretKey: {
     name: "s3SecretKey", flag: "s3-secret-key", variable: "ASSAY_S3_SECRET_KEY", key: "s3_secret_key", placeholder: "SECRET",

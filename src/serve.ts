@@ -19,6 +19,8 @@ import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
 import { defaultBaseUrl, withBasePath } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
+import { openPlace, settlePlace } from "./evidence.ts";
+import type { EvidenceAccess } from "./evidence.ts";
 import type { Config } from "./options.ts";
 import { parseMailbox, parseMailServer } from "./domain/outgoing/mail.ts";
 import { targetProblem } from "./domain/outgoing/targets.ts";
@@ -42,8 +44,9 @@ import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
 import { isStorageFailure } from "./store/writer.ts";
 import { walBytes, walReaders } from "./store/wal.ts";
-import { openVault } from "./vault/vault.ts";
 import { createBackupMaker } from "./workers/backups.ts";
+import { EvidenceUnavailableError } from "./vault/errors.ts";
+import type { S3Vault } from "./vault/s3.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 import { createPackageMaker } from "./workers/packages.ts";
 
@@ -53,6 +56,8 @@ export type ServeOptions = {
   config: Config;
   /** Certificates of authorities in PEM (ca-file) to trust beside the usual ones; null: only those. */
   authorities: readonly string[] | null;
+  /** What it takes to reach the evidence where it is not in the data directory. */
+  evidence: EvidenceAccess;
   /** Whether the base URL follows from the address that was bound, because nobody set one; then trusted proxies may tell another one. */
   derivesBaseUrl: boolean;
   /** Sockets that were handed over, in place of the address of the configuration; null: none. */
@@ -91,7 +96,7 @@ const DOCUMENT_LIMIT = 10 * 1_048_576;
 
 /**
  * Opens everything and listens.
- * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, the system's error when an address cannot be
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, the system's error when an address cannot be
  *   had (`syscall` is "listen" or "getaddrinfo"; `option` is "metricsListen" when it is that one), what `beforeListening` threw.
  */
 export async function startInstance(options: ServeOptions): Promise<Instance> {
@@ -128,6 +133,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       }
     });
     const store = openStore(db, systemSources);
+    // Before anything is changed: a server on another place than that of the evidence is refused.
+    const home = { place: settlePlace(store, options.evidence.configured), parts: { evidence, staging }, access: options.evidence };
     const pool = createRecordingPool(directory, config.checkpoints);
     closers.push(() => pool.close());
     const ca = options.authorities && [...getCACertificates("default"), ...options.authorities];
@@ -174,16 +181,17 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const setup = isNew ? openSetup(directory) : null;
     if (!isNew) voidSetup(directory);
 
-    const vault = openVault({ directory: evidence, staging, ids: newPublicId });
+    const { vault, remote } = await openPlace(home, newPublicId);
     closers.push(() => vault.close());
+    if (remote) void greet(remote, logger);
     const left = await vault.sweepStaging();
     if (left > 0) logger.info({ files: left }, "removed what an earlier process left in the staging directory");
 
-    const reader = createEvidenceReader({ root: evidence, start: startEvidenceWorker });
-    closers.push(() => reader.close());
+    const reader = remote ?? createEvidenceReader({ root: evidence, start: startEvidenceWorker });
+    if (reader !== remote) closers.push(() => reader.close());
     const customTypes = openCustomTypes();
     closers.push(() => customTypes.close());
-    const packages = createPackageMaker({ data: { directory, evidence, staging }, start: startPackageWorker });
+    const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
     closers.push(() => packages.close());
 
     closers.push(async () => {
@@ -246,7 +254,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const backups = createScheduledBackups({
       directory: backupDirectory(config, directory), own: config.backupDirectory === null, every: config.backupEvery, keep: config.backupKeep,
       now: systemSources.now, logger,
-      run: (order) => maker.make({ directory, evidence, staging, reserve: config.diskReserve, program: buildInfo(), ...order }),
+      run: (order) => maker.make({ directory, home, reserve: config.diskReserve, program: buildInfo(), ...order }),
     });
     closers.push(() => {
       backups.close();
@@ -319,4 +327,14 @@ function mailSettings({ smtpUrl, smtpFrom, smtpTls }: Config): MailSettings | nu
   const server = smtpUrl === null ? null : parseMailServer(smtpUrl);
   const from = smtpFrom === null ? null : parseMailbox(smtpFrom);
   return server && from && { server, from, tls: smtpTls };
+}
+
+/** Tells the operator at once when evidence cannot be had. The server runs without it: what needs none is answered. */
+async function greet(remote: S3Vault, logger: Logger): Promise<void> {
+  try {
+    await remote.probe();
+  } catch (error) {
+    const why = error instanceof EvidenceUnavailableError ? error.why : error;
+    logger.error({ why }, "the storage of the evidence does not answer; until it does, what needs evidence is answered with 503");
+  }
 }

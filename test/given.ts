@@ -24,6 +24,7 @@ import { keyDigest } from "../src/store/api-keys.ts";
 import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
 import { createRoom } from "../src/room.ts";
+import type { S3Vault } from "../src/vault/s3.ts";
 import { openVault } from "../src/vault/vault.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
 import { createPackageMaker } from "../src/workers/packages.ts";
@@ -53,9 +54,14 @@ export type Network = { place?: Place; limits?: ServerLimits; manners?: Manners;
 /**
  * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
  * Without it the database lives in memory, and there are no audit packages. `from`: what the server starts with, else nothing. `watch`
- * may put something between the stores and the database. `rates` and `metrics`: none unless given.
+ * may put something between the stores and the database. `rates` and `metrics`: none unless given. `elsewhere` opens the vault where it is on
+ * storage elsewhere.
  */
-export type ServerOptions = { network?: Network; limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string; watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"] };
+export type ServerOptions = {
+  network?: Network;
+  limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string;
+  watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"]; elsewhere?: (staging: string) => S3Vault
+};
 
 export async function startServer(options: ServerOptions = {}) {
   const { network = {} } = options;
@@ -68,11 +74,12 @@ export async function startServer(options: ServerOptions = {}) {
   const opened = options.directory !== undefined ? openDatabase(directory, EPOCH) : options.from ? openMemory(options.from.database) : emptyDatabase();
   const db = options.watch?.(opened) ?? opened;
   const store = openStore(db, sources);
-  const vault = openVault({ directory: evidenceRoot, staging, ids: newPublicId });
-  const reader = createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
+  const remote = options.elsewhere?.(staging) ?? null;
+  const vault = remote ?? openVault({ directory: evidenceRoot, staging, ids: newPublicId });
+  const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
   const packages = createPackageMaker({
-    data: { directory, evidence: evidenceRoot, staging }, start: startPackageWorker,
+    data: { directory, evidence: evidenceRoot, staging }, remote, start: startPackageWorker,
     ...(options.patience === undefined ? {} : { patience: options.patience }),
   });
   const lines: string[] = [];
@@ -271,7 +278,7 @@ export async function startServer(options: ServerOptions = {}) {
       await runner.close();
       await writer.drained();
       await packages.close();
-      await reader.close();
+      if (reader !== remote) await reader.close();
       await customTypes.close();
       await vault.close();
       db.close();

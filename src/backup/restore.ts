@@ -11,6 +11,7 @@ import { mkdir, open, readdir, rename, rm, rmdir, stat, statfs, writeFile } from
 import { dirname, join } from "node:path";
 import { MB } from "../domain/quantities.ts";
 import { checkCopy } from "../store/copy.ts";
+import { forgetPlace } from "../store/evidence-place.ts";
 import { NewerDatabaseError, UNFINISHED_RESTORE, openCopy, schemaVersion } from "../store/database.ts";
 import { lockDirectory } from "../store/lock.ts";
 import type { Lock } from "../store/lock.ts";
@@ -203,6 +204,17 @@ function publishing(vault: Vault): { add(content: AsyncIterable<Buffer>, size: n
   };
 }
 
+/** No record of a place means the directory. */
+async function settleInDirectory(file: string): Promise<void> {
+  const db = openCopy(file, false);
+  try {
+    forgetPlace(db);
+  } finally {
+    db.close();
+  }
+  await syncPath(file);
+}
+
 /** The last word: what the database is, and that it names no file that is not there. */
 async function checkWhole({ allowMissing, signal }: RestoreOrder, manifest: Manifest, file: string, vault: Vault): Promise<void> {
   const { schemaVersion: version, rows } = checkCopy(file, true);
@@ -211,6 +223,8 @@ async function checkWhole({ allowMissing, signal }: RestoreOrder, manifest: Mani
   const other = [...tables].filter((table) => rows[table] !== manifest.database.rows[table]);
   if (other.length > 0) throw new DamagedBackupError(`the table ${other[0]} has ${rows[other[0] ?? ""] ?? "no"} rows instead of ${manifest.database.rows[other[0] ?? ""] ?? "none"}`);
   if (!manifest.evidence) return;
+  // The files of the archive are in the directory now, wherever they came from.
+  await settleInDirectory(file);
 
   const known = new Set(manifest.files.missing);
   const db = openCopy(file);

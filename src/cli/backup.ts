@@ -8,8 +8,8 @@ import type { Backup } from "../backup/make.ts";
 import { MB } from "../domain/quantities.ts";
 import { OPTIONS } from "../options.ts";
 import { backupFailure, stopSignal } from "./backup-failures.ts";
-import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
-import { loadLibrary, openEvidence, requireData } from "./data.ts";
+import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
+import { openEvidence } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { showProgress } from "./progress.ts";
@@ -27,7 +27,7 @@ export const backup: Command = {
     verify: { kind: "switch", description: "Read the archive back and check all of it before it gets its name" },
     "without-evidence": { kind: "switch", description: "The database alone" },
     "allow-missing": { kind: "switch", description: "Leave out evidence that is missing or damaged, and say so in the archive" },
-    ...DATA_OPTIONS,
+    ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
   positionals: { least: 1, most: 1 },
@@ -39,13 +39,11 @@ export const backup: Command = {
     for (const option of ["overwrite", "verify"]) if (name === "-" && args.switches.has(option)) problems.push(`--${option} needs the name of a file`);
     if (args.switches.has("without-evidence") && args.switches.has("allow-missing")) problems.push("--allow-missing says nothing with --without-evidence");
     if (problems.length > 0) throw commandFailure(problems, EXIT.usage);
-    const directory = await dataDirectory(args, io);
-    requireData(directory);
-    loadLibrary(directory);
+    const { directory, access } = await evidenceDirectory(args, io);
 
     const stop = stopSignal(io);
     const progress = showProgress(io, json);
-    const vault = openEvidence(directory);
+    const vault = await openEvidence(directory, access);
     const began = performance.now();
     let made: Backup;
     try {

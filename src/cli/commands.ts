@@ -26,6 +26,7 @@ import { sessionList, sessionRevoke } from "./session.ts";
 import { systemd } from "./systemd.ts";
 import { userCreate, userDisable, userEnable, userList, userSet, userShow } from "./user.ts";
 import { vacuum } from "./vacuum.ts";
+import { vaultCopy, vaultMigrate, vaultStatus } from "./vault.ts";
 import { verify } from "./verify.ts";
 import { version } from "./version.ts";
 import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./webhook.ts";
@@ -34,7 +35,7 @@ export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
   memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
-  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, verify, doctor, backup,
-  restore, configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS), man(() => COMMANDS), licenses, sbom,
-  version,
+  retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, vaultStatus, vaultCopy,
+  vaultMigrate, verify, doctor, backup, restore, configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS),
+  man(() => COMMANDS), licenses, sbom, version,
 ];

@@ -1,9 +1,12 @@
 /** What commands read before they do anything: the configuration, and files that the operator names. */
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
+import { certificatesOf } from "../certificates.ts";
 import { configFileName, resolveConfig } from "../config.ts";
 import { OPTIONS } from "../options.ts";
+import type { Option } from "../options.ts";
 import type { Sources } from "../config.ts";
+import type { EvidenceAccess } from "../evidence.ts";
 import type { Config, OptionName } from "../options.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { commandFailure, EXIT } from "./frame.ts";
@@ -28,13 +31,20 @@ export async function configure(
   return resolution;
 }
 
+/** These rows of the table as options of a command. */
+const optionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
+  Object.fromEntries(rows.map(({ flag, placeholder, description, variable }) => [flag, { kind: "text", placeholder, description: `${description} (${variable})` }]));
+
+const DATA_ROWS: readonly Option[] = [OPTIONS.data, OPTIONS.configFile];
+const EVIDENCE_ROWS: readonly Option[] = [
+  ...DATA_ROWS, OPTIONS.evidenceStore, OPTIONS.s3Endpoint, OPTIONS.s3Region, OPTIONS.s3AccessKey, OPTIONS.s3SecretKey, OPTIONS.caFile,
+];
+
 /** The options of a command that works on a data directory without serving it. */
-export const DATA_OPTIONS: Readonly<Record<string, CommandOption>> = Object.fromEntries(
-  [OPTIONS.data, OPTIONS.configFile].map(({ flag, placeholder, description, variable }) => [
-    flag,
-    { kind: "text", placeholder, description: `${description} (${variable})` },
-  ]),
-);
+export const DATA_OPTIONS = optionsOf(DATA_ROWS);
+
+/** The options of a command that works on the evidence too, wherever that is kept. */
+export const EVIDENCE_OPTIONS = optionsOf(EVIDENCE_ROWS);
 
 /**
  * The data directory that a command with DATA_OPTIONS was given, as an absolute path. Only the two options are read from
@@ -42,11 +52,46 @@ export const DATA_OPTIONS: Readonly<Record<string, CommandOption>> = Object.from
  * @throws a command failure with exit code 2.
  */
 export async function dataDirectory(args: Args, io: Io): Promise<string> {
-  const options = [OPTIONS.data, OPTIONS.configFile];
-  const flags = Object.fromEntries(options.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])));
-  const env = Object.fromEntries(options.map(({ variable }) => [variable, io.env[variable]]));
-  const { config } = await configure(flags, { ...io, env }, { required: ["data"] });
-  return resolve(io.cwd, config.data ?? "");
+  return resolve(io.cwd, (await configureSome(DATA_ROWS, args, io)).data ?? "");
+}
+
+/**
+ * The data directory that a command with EVIDENCE_OPTIONS was given, as an absolute path, and the way to its evidence.
+ * @throws a command failure with exit code 2.
+ */
+export async function evidenceDirectory(args: Args, io: Io): Promise<{ directory: string; access: EvidenceAccess }> {
+  const config = await configureSome(EVIDENCE_ROWS, args, io);
+  return { directory: resolve(io.cwd, config.data ?? ""), access: evidenceAccess(config, await readAuthorities(config, io), io) };
+}
+
+/** The configuration of a command that takes some options alone. */
+async function configureSome(rows: readonly Option[], args: Args, io: Io): Promise<Config> {
+  const flags = Object.fromEntries(rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])));
+  const env = Object.fromEntries(rows.map(({ variable }) => [variable, io.env[variable]]));
+  return (await configure(flags, { ...io, env }, { required: ["data"] })).config;
+}
+
+/** What it takes to reach the evidence; keys that are no options come from the variables that every client of such storage knows. */
+export function evidenceAccess(config: Config, authorities: readonly string[] | null, { env }: Pick<Io, "env">): EvidenceAccess {
+  const { evidenceStore: configured, s3Endpoint: endpoint, s3Region: region } = config;
+  const given = config.s3AccessKey !== null;
+  const [accessKey, secretKey] = given ? [config.s3AccessKey, config.s3SecretKey] : [env["AWS_ACCESS_KEY_ID"] || null, env["AWS_SECRET_ACCESS_KEY"] || null];
+  return { configured, endpoint, region, accessKey, secretKey, sessionToken: given ? null : env["AWS_SESSION_TOKEN"] || null, authorities };
+}
+
+/**
+ * The certificates of the PEM file that `ca-file` names; null without one.
+ * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its operator
+ *   believes would tell so at the first message only.
+ */
+export async function readAuthorities({ caFile: name }: Config, io: Io): Promise<readonly string[] | null> {
+  if (name === null) return null;
+  const certificates = certificatesOf(await readText(io, name));
+  if (certificates.length === 0) throw commandFailure(`${name} holds no certificate in PEM form`);
+  return certificates.map((certificate, index) => {
+    if (certificate === null) throw commandFailure(`${name}: certificate ${index + 1} cannot be read`);
+    return certificate.toString();
+  });
 }
 
 /**

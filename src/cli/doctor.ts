@@ -1,15 +1,20 @@
 /** `assay doctor`: whether an installation is in order, without touching it. */
 import { accessSync, constants, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Config } from "../options.ts";
 import { missingOptions } from "../config.ts";
 import { checkCertificate } from "../doctor/certificate.ts";
-import { machine, ok, warn } from "../doctor/check.ts";
+import { fail, machine, ok, warn } from "../doctor/check.ts";
 import type { Check } from "../doctor/check.ts";
+import { newPublicId } from "../assay.ts";
+import { openPlace } from "../evidence.ts";
+import type { EvidenceAccess } from "../evidence.ts";
+import { EvidenceUnavailableError } from "../vault/errors.ts";
 import { diagnose } from "../doctor/doctor.ts";
-import { configure } from "./configuration.ts";
+import { configure, evidenceAccess, readAuthorities } from "./configuration.ts";
 import { commandFailure, EXIT, oneLine } from "./frame.ts";
-import type { Command } from "./frame.ts";
+import type { Command, Io } from "./frame.ts";
 
 export const doctor: Command = {
   name: "doctor",
@@ -30,7 +35,7 @@ export const doctor: Command = {
     const { checks, newer } = await diagnose({
       directory, config,
       certificate: () => certificateOf(config, io.cwd),
-      evidence: () => checkEvidence(directory, config),
+      evidence: () => checkEvidence(directory, config, io),
     });
     const count = (level: Check["level"]): number => checks.filter((check) => check.level === level).length;
     const [warnings, failures] = [count("warn"), count("fail")];
@@ -49,13 +54,28 @@ export const doctor: Command = {
 };
 
 /** Where files of evidence are; the server itself makes the directory. */
-async function checkEvidence(directory: string, { evidenceStore }: Config): Promise<Check> {
+async function checkEvidence(directory: string, config: Config, io: Io): Promise<Check> {
   const name = "evidence store";
-  if (evidenceStore !== null) return ok(name, `${evidenceStore}; not called from here`);
+  if (config.evidenceStore !== null) return checkStorage(directory, config.evidenceStore, evidenceAccess(config, await readAuthorities(config, io), io));
   const place = join(directory, "evidence");
   if (!existsSync(place)) return warn(name, `there is no ${place}`, "if there was evidence, restore it; the server makes an empty one when it starts");
   accessSync(place, constants.R_OK | constants.X_OK);
   return ok(name, place);
+}
+
+/** Asks the storage for one object that is not there. Nothing is staged, so any directory will do for that. */
+async function checkStorage(directory: string, place: string, access: EvidenceAccess): Promise<Check> {
+  const name = "evidence store";
+  const { vault, remote } = await openPlace({ place, parts: { evidence: directory, staging: tmpdir() }, access }, newPublicId);
+  try {
+    await remote?.probe();
+    return ok(name, `${place} answers`);
+  } catch (error) {
+    const why = error instanceof EvidenceUnavailableError ? error.why : String(error);
+    return fail(name, `${place} gives no answer: ${why}`, "check --s3-endpoint, the keys and the network; uploads and downloads of evidence are answered with 503 until it answers");
+  } finally {
+    await vault.close();
+  }
 }
 
 const certificateOf = ({ tlsCert, tlsKey }: Config, cwd: string): Check | null =>

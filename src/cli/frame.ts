@@ -9,6 +9,7 @@ import { listAssets, readTextAsset } from "../assets.ts";
 import { optionsHelp } from "../config.ts";
 import { ForeignDatabaseError, NewerDatabaseError, UnfinishedRestoreError } from "../store/database.ts";
 import { DataDirectoryInUseError } from "../store/lock.ts";
+import { EvidenceUnavailableError } from "../vault/errors.ts";
 import { nearestNames, parseArguments } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
 
@@ -220,6 +221,7 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
   const failure = failures.get(error);
   if (failure) return failure;
   if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
+  if (error instanceof EvidenceUnavailableError) return { problems: [`the storage of the evidence gives no answer: ${error.why}`], exitCode: EXIT.failed };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
   const known = error instanceof ForeignDatabaseError || error instanceof UnfinishedRestoreError || ("code" in error && typeof error.code === "string");
   return { problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`], exitCode: EXIT.failed };

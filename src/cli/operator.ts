@@ -96,6 +96,11 @@ export function operatorOf(store: Store, operation: string) {
       store.apiKeys.revoke(key.public_id);
       note(organizationOf(owner), "api_key.revoked", key.public_id, { owner: owner.name, description: key.description });
     },
+    /** Has the database name another place for the evidence, which is complete there. */
+    moveEvidence(from: string, to: string): void {
+      store.evidencePlace.set(to);
+      note(null, "evidence.moved", to, { from });
+    },
     /** Gives a WEBHOOK another secret. @param of the number of its action, or a type of notifications. */
     setTargetSecret(organizationId: number, of: string, targetId: number, secret: string): void {
       store.notificationTargets.setSecret(targetId, secret);

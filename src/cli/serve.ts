@@ -14,14 +14,14 @@ import type { ApplyPlan } from "./apply-file.ts";
 import { applyPlan, describeChanges } from "./apply-plan.ts";
 import type { Change } from "./apply-plan.ts";
 import type { Args } from "./args.ts";
-import { configure, readText } from "./configuration.ts";
+import { configure, evidenceAccess, readAuthorities, readText } from "./configuration.ts";
 import { change, loadLibrary } from "./data.ts";
 import type { Data } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, ExitCode, Io } from "./frame.ts";
 import { listenFailure } from "./listen-failure.ts";
 import { reloadOnHangup, statusOf, tellCertificate } from "./reload.ts";
-import { readAuthorities, readPair } from "./tls.ts";
+import { readPair } from "./tls.ts";
 
 /** What a server prints, as lines for people and as the fields of --json. */
 export type Announcement = { text: string; fields: Readonly<Record<string, unknown>> };
@@ -90,7 +90,7 @@ export async function runServer(
   const { config, sources } = await configure(args.flags, io, rules);
   const missing = missingOptions(config);
   if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
-  const authorities = config.caFile === null ? null : await readAuthorities(io, config.caFile);
+  const authorities = await readAuthorities(config, io);
   const tls = await readPair(io, config);
   const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
   const directory = resolve(io.cwd, config.data ?? "");
@@ -116,6 +116,7 @@ export async function runServer(
     const instance = await startInstance({
       directory, config, authorities, logger, sockets,
       tls: tls && tls.pair,
+      evidence: evidenceAccess(config, authorities, io),
       derivesBaseUrl: sources.baseUrl === "default",
       checkResponses: rules.checkResponses,
       beforeListening(data) {

@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { systemSources } from "../assay.ts";
-import { certificatesOf, checkPair } from "../certificates.ts";
+import { checkPair } from "../certificates.ts";
 import type { CertificateFacts } from "../certificates.ts";
 import type { Pair } from "../listen.ts";
 import type { Config } from "../options.ts";
@@ -27,17 +27,3 @@ export async function readPair(io: Io, { tlsCert, tlsKey }: Config): Promise<Rea
 
 /** The right of everybody to read. That of a group is left alone: some systems give keys to one. */
 const FOR_OTHERS = 0o004;
-
-/**
- * The certificates of a PEM file.
- * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its operator
- *   believes would tell so at the first message only.
- */
-export async function readAuthorities(io: Io, name: string): Promise<readonly string[]> {
-  const certificates = certificatesOf(await readText(io, name));
-  if (certificates.length === 0) throw commandFailure(`${name} holds no certificate in PEM form`);
-  return certificates.map((certificate, index) => {
-    if (certificate === null) throw commandFailure(`${name}: certificate ${index + 1} cannot be read`);
-    return certificate.toString();
-  });
-}

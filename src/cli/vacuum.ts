@@ -1,10 +1,11 @@
 /** `assay vacuum`: writes the database of a stopped server anew, so that the file has no holes; and removes evidence that no record names. */
 import { systemSources } from "../assay.ts";
 import { SWEEP_AGE } from "../chores.ts";
-import { lockDirectory } from "../store/lock.ts";
+import type { EvidenceAccess } from "../evidence.ts";
+import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../store/lock.ts";
 import { spaceStore } from "../store/space.ts";
 import { damageOf, databaseBytes, NoRoomError, vacuumDatabase } from "../store/vacuum.ts";
-import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
 import { openData, openEvidence, requireData } from "./data.ts";
 import type { Data } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
@@ -21,15 +22,15 @@ export const vacuum: Command = {
   ],
   options: {
     evidence: { kind: "switch", description: "Remove files of evidence too that no record has named for a day; a running server does that hourly" },
-    ...DATA_OPTIONS,
+    ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const { directory, access } = await evidenceDirectory(args, io);
     requireData(directory);
     const lock = lockDirectory(directory);
     try {
-      const { sizes, swept } = await work(directory, args.switches.has("evidence"));
+      const { sizes, swept } = await work(directory, args.switches.has("evidence") ? access : null);
       if (args.switches.has("json"))
         io.stdout(`${JSON.stringify({ bytes_before: sizes.before, bytes_after: sizes.after, ...(swept ? { evidence_files: swept.removed, evidence_bytes: swept.bytes } : {}) })}\n`);
       else io.stdout(`database: ${sizes.before} bytes before, ${sizes.after} bytes now\n${swept ? `evidence: ${swept.removed} files of ${swept.bytes} bytes removed\n` : ""}`);
@@ -42,11 +43,12 @@ export const vacuum: Command = {
 
 type Done = { sizes: { before: number; after: number }; swept: { removed: number; bytes: number } | null };
 
-async function work(directory: string, evidence: boolean): Promise<Done> {
+/** @param access to the evidence that is to be swept; null: it is left as it is */
+async function work(directory: string, access: EvidenceAccess | null): Promise<Done> {
   try {
     const data = openData(directory, { locked: true });
     try {
-      return { sizes: written(data, directory), swept: evidence ? await sweep(data, directory) : null };
+      return { sizes: written(data, directory), swept: access && (await sweep(data, directory, access)) };
     } finally {
       data.db.close();
     }
@@ -75,11 +77,15 @@ function written({ db }: Data, directory: string): { before: number; after: numb
   return { before, after: databaseBytes(directory) };
 }
 
-async function sweep({ store }: Data, directory: string): Promise<{ removed: number; bytes: number }> {
-  const vault = openEvidence(directory);
+/** @throws DataDirectoryInUseError while a backup is made, which needs what its copy of the database names. */
+async function sweep({ store }: Data, directory: string, access: EvidenceAccess): Promise<{ removed: number; bytes: number }> {
+  const lock = lockEvidence(directory);
+  if (!lock) throw new DataDirectoryInUseError(`a backup of ${directory} is being made: the database was written anew, and no evidence was removed; try again when that is done`);
+  const vault = await openEvidence(directory, access, store.evidencePlace.current());
   try {
     return await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
   } finally {
     await vault.close();
+    lock.release();
   }
 }

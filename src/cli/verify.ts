@@ -5,11 +5,12 @@ import { systemSources } from "../assay.ts";
 import type { CheckResult } from "../inspection/verify.ts";
 import { isDamagedFile } from "../inspection/check.ts";
 import { verify as inspect } from "../inspection/verify.ts";
+import { IN_DIRECTORY, recordedPlaceIn } from "../store/evidence-place.ts";
 import { ForeignDatabaseError } from "../store/database.ts";
 import type { Vault } from "../vault/vault.ts";
 import { listStaged } from "../vault/staging.ts";
-import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
-import { openEvidence, withDataReadOnly } from "./data.ts";
+import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
+import { openEvidence, placeFor, withDataReadOnly } from "./data.ts";
 import { EXIT, oneLine } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { showProgress } from "./progress.ts";
@@ -25,16 +26,18 @@ export const verify: Command = {
   ],
   options: {
     quick: { kind: "switch", description: "Do not read the contents of evidence, only that each file is there and of the right size" },
-    ...DATA_OPTIONS,
+    ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const { directory, access } = await evidenceDirectory(args, io);
     const json = args.switches.has("json");
     const quick = args.switches.has("quick");
     const progress = showProgress(io, json);
     const results = await withDataReadOnly(directory, async (db) => {
-      const vault = existsSync(join(directory, "evidence")) ? openEvidence(directory) : null;
+      const recorded = recordedPlaceIn(db);
+      const elsewhere = placeFor(recorded, access) !== IN_DIRECTORY;
+      const vault = elsewhere || existsSync(join(directory, "evidence")) ? await openEvidence(directory, access, recorded) : null;
       try {
         return await inspect({ db, vault: vault ?? NO_EVIDENCE, staged: listStaged(join(directory, "staging")), quick, now: systemSources.now(), progress });
       } finally {

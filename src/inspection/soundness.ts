@@ -49,6 +49,9 @@ export function checkForeignKeys(db: Db, { found, looked }: Sink): void {
   looked("tables", db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").pluck().get() as number);
 }
 
+/** Tables that Litestream keeps in the database that it replicates. */
+const OF_REPLICATION = /^_litestream_/;
+
 /** Whether the tables and indexes are those of this program. */
 export function checkSchema(db: Db, { found, looked }: Sink): void {
   const fresh = openMemory();
@@ -60,7 +63,7 @@ export function checkSchema(db: Db, { found, looked }: Sink): void {
     if (is === undefined) found(name, "is missing");
     else if (is !== sql) found(name, "is defined otherwise than this program defines it");
   }
-  for (const name of actual.keys()) if (!expected.has(name)) found(name, "is nothing that this program made");
+  for (const name of actual.keys()) if (!expected.has(name) && !OF_REPLICATION.test(name)) found(name, "is nothing that this program made");
   looked("tables and indexes", expected.size);
 }
 

@@ -11,6 +11,14 @@ import { readBlocks } from "./spool.ts";
 
 export type EvidenceState = "included" | "missing" | "damaged";
 
+/** The attached files as a package sees them, on disk or elsewhere (remote-evidence.ts). */
+export type EvidenceFiles = {
+  /** @throws the system's error where the directory cannot be looked at */
+  state(digest: string, size: number): EvidenceState;
+  /** The bytes of a file. @throws DamagedMemberError before the last block of a damaged one; the system's error. */
+  read(digest: string, size: number): Generator<Uint8Array, void, undefined>;
+};
+
 /** A file is not what its address says. */
 export class DamagedMemberError extends Error {
   override readonly name = "DamagedMemberError";
@@ -32,22 +40,20 @@ const signatureOf = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => `${ino} 
  * @param root the evidence root
  * @param damaged signatures of files that were found to be damaged, by digest; what is found from now on is added
  */
-export function evidenceFiles(root: string, damaged: Map<string, string>) {
+export function evidenceFiles(root: string, damaged: Map<string, string>): EvidenceFiles {
   function damage(digest: string, stats: Stats, why: string): DamagedMemberError {
     damaged.set(digest, signatureOf(stats));
     return new DamagedMemberError(digest, signatureOf(stats), why);
   }
 
   return {
-    /** @throws the system's error where the directory cannot be looked at */
-    state(digest: string, size: number): EvidenceState {
+    state(digest, size) {
       const found = statSync(evidencePath(root, digest), { throwIfNoEntry: false });
       if (!found?.isFile()) return "missing";
       return found.size !== size || damaged.get(digest) === signatureOf(found) ? "damaged" : "included";
     },
 
-    /** The bytes of a file. @throws DamagedMemberError before the last block of a damaged one; the system's error. */
-    *read(digest: string, size: number): Generator<Uint8Array, void, undefined> {
+    *read(digest, size) {
       const fd = openSync(evidencePath(root, digest), "r");
       try {
         const stats = fstatSync(fd);
@@ -74,5 +80,3 @@ export function evidenceFiles(root: string, damaged: Map<string, string>) {
     },
   };
 }
-
-export type EvidenceFiles = ReturnType<typeof evidenceFiles>;

@@ -20,13 +20,17 @@ const HEADER = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3);
 // An empty last block.
 const END = Uint8Array.of(3, 0);
 
-/** Compresses what comes. Pieces of the input may be reused by their maker once the next one is asked for. */
+/**
+ * Compresses what comes. Pieces of the input may be reused by their maker once the next one is asked for. An empty piece is passed on:
+ * it says that the next bytes are not here yet.
+ */
 export function* gzip(input: Iterable<Uint8Array>): Generator<Uint8Array, void, undefined> {
   // The window of the block before, then the block.
   const buffer = new Uint8Array(WINDOW + BLOCK);
   let [window, filled, sum, length] = [0, 0, 0, 0];
   yield HEADER;
   for (const piece of input) {
+    if (piece.length === 0) yield piece;
     sum = crc32(piece, sum);
     length += piece.length;
     for (let taken = 0; taken < piece.length; ) {

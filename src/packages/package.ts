@@ -28,7 +28,7 @@ export type Making = {
   render: (report: Report) => Uint8Array;
 };
 
-/** Made on demand; whoever gives it up before its end calls `return`. */
+/** Made on demand; whoever gives it up before its end calls `return`. An empty piece: the next bytes are not here yet, ask again later. */
 export type Bytes = Generator<Uint8Array, void, undefined>;
 
 /** The readable report. Reads the database. */

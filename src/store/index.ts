@@ -20,6 +20,7 @@ import { deploymentStore } from "./deployments.ts";
 import { environmentEventStore } from "./environment-events.ts";
 import { environmentListStore } from "./environment-lists.ts";
 import { environmentStore } from "./environments.ts";
+import { evidencePlaceStore } from "./evidence-place.ts";
 import { evaluationStore } from "./evaluation.ts";
 import { explanationStore } from "./explanations.ts";
 import { factStore } from "./facts.ts";
@@ -106,6 +107,7 @@ export function openStore(db: Db, sources: Sources) {
     snapshots,
     explanations: explanationStore(db, { environments, policies, snapshots }),
     allowlists,
+    evidencePlace: evidencePlaceStore(db, sources),
     deliveries: deliveryStore(db, sources, jobs),
     figures: figuresStore(db),
     deliveryLog: deliveryLogStore(db),

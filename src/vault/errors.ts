@@ -1,5 +1,6 @@
 // What can be wrong with evidence, apart from what the operating system reports (ENOSPC, EIO ... pass through as they
 // are). These know no HTTP: the caller says which status and which words a client sees.
+import { AppError } from "../errors.ts";
 
 /** A source gave more than `limit` bytes. Nothing of it is left behind when this is thrown. */
 export class TooLargeError extends Error {
@@ -33,4 +34,25 @@ export class DamagedEvidenceError extends Error {
     super(`evidence ${digest} is damaged: ${reason}`);
     this.digest = digest;
   }
+}
+
+/** Seconds after which a client that could not be served because of the storage may come again. */
+const COME_AGAIN = 10;
+
+/**
+ * The storage of the evidence gave no answer that tells anything: it is down, overloaded, or refuses our key. This is never the same as a
+ * file that is missing: nothing may be concluded about the file, so the caller is asked to come again.
+ */
+export class EvidenceUnavailableError extends AppError {
+  /** `why` is for the log and the operator, not for callers: it may name hosts. */
+  constructor(why: string) {
+    super("unavailable", "The storage of the evidence cannot be reached now. Please try again", {
+      internal: why,
+      headers: { "Retry-After": String(COME_AGAIN) },
+    });
+    this.name = "EvidenceUnavailableError";
+    this.why = why;
+  }
+
+  readonly why: string;
 }

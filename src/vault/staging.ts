@@ -23,6 +23,8 @@ export type Staging = {
   take(token: string): Entry | null;
   /** Makes the content durable, then renames it to `target`. Consumes the entry; on failure its file is gone. */
   move(entry: Entry, target: string): Promise<void>;
+  /** The path of the file of an entry that is not in memory. */
+  pathOf(entry: Entry): string;
   /** Forgets an entry that was taken, with its file. */
   drop(entry: Entry): Promise<void>;
   /** Drops every entry nobody took. */
@@ -192,6 +194,7 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
     receive,
     move,
     drop,
+    pathOf: ({ token }) => join(directory, token),
     take(token) {
       const entry = entries.get(token) ?? null;
       entries.delete(token);

@@ -1,5 +1,5 @@
-// The evidence store: a directory in which every file carries the SHA-256 of its content as its name. Nothing outside
-// this folder (and the evidence worker, which reads) knows paths.
+// The evidence store, and its form on disk (s3.ts has the other one): a directory in which every file carries the SHA-256
+// of its content as its name. Nothing outside this folder (and the evidence worker, which reads) knows paths.
 //
 // A file gets its name in this order: content on disk -> rename -> directory on disk -> `publish` resolves -> the caller
 // commits the row. So whenever the process or the machine stops, a name stands for complete content, a row never points
@@ -20,6 +20,7 @@ import { disk as realDisk, errnoOf, remove } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import { digestAt, evidencePath, placeOf, SHARD } from "./layout.ts";
+import { createReceiving, verdictOf } from "./receiving.ts";
 import { createStaging } from "./staging.ts";
 import type { Entry, Staged } from "./staging.ts";
 
@@ -27,6 +28,9 @@ export type { Staged } from "./staging.ts";
 
 /** A file of the vault. */
 export type Found = { digest: string; size: number; modifiedAt: number };
+
+/** `isReferenced` tells whether any row names the content; `olderThan` in epoch seconds. */
+export type SweepRules = { isReferenced: (digest: string) => boolean; olderThan: number };
 
 export type Vault = {
   /**
@@ -47,6 +51,11 @@ export type Vault = {
   discard(staged: readonly Staged[]): Promise<void>;
   /** The size in bytes of the file with this content, null when there is none. RangeError for a malformed digest. */
   describe(digest: string): Promise<{ size: number } | null>;
+  /**
+   * Whether the content of this size is there, whole: by the checksum that the storage kept of what it received, or, without one, by
+   * reading it. Fails as `read` does, except for what is missing or damaged.
+   */
+  holds(digest: string, size: number): Promise<boolean>;
   /** Reads the whole file and compares its hash. An unreadable file (EIO) counts as damaged. RangeError as above. */
   verify(digest: string): Promise<"ok" | "missing" | "damaged">;
   /**
@@ -66,7 +75,7 @@ export type Vault = {
    * further back than any publish takes to reach its commit, and at least two hours (see CONFIRMED_FOR): a day by
    * design. `isReferenced` is called synchronously, twice for what is removed. Returns files and bytes removed.
    */
-  sweep(opts: { isReferenced: (digest: string) => boolean; olderThan: number }): Promise<{ removed: number; bytes: number }>;
+  sweep(rules: SweepRules): Promise<{ removed: number; bytes: number }>;
   /** Waits for what is running and closes all descriptors; staged content is dropped. Later calls reject. */
   close(): Promise<void>;
 };
@@ -105,36 +114,14 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
   }
   const directories = createDirectories({ root: directory, disk });
   const waiting = createStaging({ directory: staging, ids, disk });
-  const locks = new Map<string, Promise<void>>();
+  const receiving = createReceiving(waiting, place);
   /** Digest -> when (monotonic milliseconds) this process last made its file durable and young. */
   const confirmed = new Map<string, number>();
-  let closed = false;
-
-  function assertOpen(): void {
-    if (closed) throw new Error("the vault is closed");
-  }
-
-  /** Runs `task` after everything that already has the lock of this digest. */
-  function exclusively<T>(digest: string, task: () => Promise<T>): Promise<T> {
-    const before = locks.get(digest);
-    const result = before === undefined ? task() : before.then(task);
-    const settled = result.then(() => {}, () => {}).then(() => {
-      if (locks.get(digest) === settled) locks.delete(digest);
-    });
-    locks.set(digest, settled);
-    return result;
-  }
 
   function confirm(digest: string): void {
     confirmed.delete(digest);
     confirmed.set(digest, performance.now());
     if (confirmed.size > CONFIRMED_MAX) for (const [oldest] of confirmed) return void confirmed.delete(oldest);
-  }
-
-  async function publishOne({ token, digest }: Staged): Promise<void> {
-    const entry = waiting.take(token);
-    if (entry === null) throw new Error(`staged content ${digest} was published or discarded before`);
-    await exclusively(entry.digest, () => place(entry));
   }
 
   async function place(entry: Entry): Promise<void> {
@@ -179,15 +166,6 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
     return true;
   }
 
-  async function discard(staged: readonly Staged[]): Promise<void> {
-    await Promise.all(
-      staged.map(async ({ token }) => {
-        const entry = waiting.take(token);
-        if (entry !== null) await waiting.drop(entry);
-      }),
-    );
-  }
-
   async function statOrNull(path: string): Promise<{ size: number; mtimeMs: number } | null> {
     try {
       return await disk.stat(path);
@@ -224,8 +202,18 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
     }
   }
 
+  /** The reference is asked for first: nearly every file has one, and that answer costs no system call. */
+  async function* unreferenced({ isReferenced }: SweepRules): AsyncGenerator<string> {
+    for (const shard of (await disk.readdir(directory)).filter((name) => SHARD.test(name))) {
+      for (const name of await disk.readdir(join(directory, shard))) {
+        const digest = digestAt(shard, name);
+        if (digest !== null && !isReferenced(digest)) yield digest;
+      }
+    }
+  }
+
   /** The size in bytes of the file if it was old and unreferenced and is now gone, null if it stays. Needs the lock. */
-  async function sweepOne(digest: string, rules: { isReferenced: (digest: string) => boolean; olderThan: number }) {
+  async function sweepOne(digest: string, rules: SweepRules) {
     const path = evidencePath(directory, digest);
     const found = await statOrNull(path);
     if (found === null || found.mtimeMs / 1000 >= rules.olderThan || rules.isReferenced(digest)) return null;
@@ -235,37 +223,21 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
   }
 
   return {
-    async stage(source, { limit }) {
-      assertOpen();
-      const staged = await waiting.receive(source, limit);
-      if (closed) await discard([staged]);
-      assertOpen();
-      return staged;
-    },
-
-    async publish(staged) {
-      assertOpen();
-      const results = await Promise.allSettled(staged.map(publishOne));
-      for (const result of results) if (result.status === "rejected") throw result.reason;
-    },
-
-    discard,
+    stage: receiving.stage,
+    publish: receiving.publish,
+    discard: receiving.discard,
+    sweepStaging: receiving.sweepStaging,
 
     async describe(digest) {
       const found = await statOrNull(evidencePath(directory, digest));
       return found === null ? null : { size: found.size };
     },
 
-    async verify(digest) {
-      try {
-        for await (const _ of readChecked(digest));
-        return "ok";
-      } catch (error) {
-        if (error instanceof MissingEvidenceError) return "missing";
-        if (error instanceof DamagedEvidenceError) return "damaged";
-        throw error;
-      }
+    async holds(digest, size) {
+      return (await statOrNull(evidencePath(directory, digest)))?.size === size && (await verdictOf(readChecked(digest))) === "ok";
     },
+
+    verify: (digest) => verdictOf(readChecked(digest)),
 
     async *list() {
       for (const shard of (await disk.readdir(directory)).filter((name) => SHARD.test(name)).sort()) {
@@ -279,41 +251,17 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
 
     read: readChecked,
 
-    async sweepStaging() {
-      assertOpen();
-      return waiting.sweep();
-    },
-
-    async sweep(rules) {
-      assertOpen();
-      const total = { removed: 0, bytes: 0 };
-      for (const shard of await disk.readdir(directory)) {
-        if (!SHARD.test(shard)) continue;
-        for (const name of await disk.readdir(join(directory, shard))) {
-          if (closed) return total;
-          const digest = digestAt(shard, name);
-          // The reference is asked for first: nearly every file has one, and that answer costs no system call.
-          if (digest === null || rules.isReferenced(digest)) continue;
-          const bytes = await exclusively(digest, () => sweepOne(digest, rules));
-          if (bytes === null) continue;
-          total.removed += 1;
-          total.bytes += bytes;
-        }
-      }
-      return total;
-    },
+    sweep: (rules) => receiving.sweep(unreferenced(rules), (digest) => sweepOne(digest, rules)),
 
     async close() {
-      closed = true;
-      while (locks.size > 0) await Promise.all(locks.values());
-      await waiting.close();
+      await receiving.close();
       await directories.close();
     },
   };
 }
 
 /** Creates a directory (0700) with its parents; the entry in the nearest parent is on disk when this returns. */
-function createDurably(path: string): void {
+export function createDurably(path: string): void {
   if (mkdirSync(path, { recursive: true, mode: 0o700 }) === undefined) return;
   const parent = openSync(dirname(path), "r");
   fsyncSync(parent);

@@ -5,13 +5,13 @@ import { parentPort, workerData } from "node:worker_threads";
 import { checkFile } from "../backup/check.ts";
 import { IncompleteEvidenceError, makeBackup } from "../backup/make.ts";
 import type { MadeBackup } from "../backup/schedule.ts";
-import { openVault } from "../vault/vault.ts";
+import { openPlace } from "../evidence.ts";
+import type { EvidenceHome } from "../evidence.ts";
 
-/** What the thread is started with: the data directory and its parts, what is to be written where, and the time in epoch seconds. */
+/** What the thread is started with: the data directory, where its evidence is, what is to be written where, and the time in epoch seconds. */
 export type BackupWorkerData = {
   directory: string;
-  evidence: string;
-  staging: string;
+  home: EvidenceHome;
   file: string;
   partial: string;
   allowMissing: boolean;
@@ -25,12 +25,11 @@ export type BackupNews = { made: MadeBackup } | { failed: { name: string; messag
 
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
-const { directory, evidence, staging, file, partial, allowMissing, reserve, program, at } = workerData as BackupWorkerData;
+const { directory, home, file, partial, allowMissing, reserve, program, at } = workerData as BackupWorkerData;
 const stop = new AbortController();
 port.once("message", () => stop.abort(new Error("the server stops")));
 
-const vault = openVault({ directory: evidence, staging, ids: randomUUID });
-void makeBackup({
+void openPlace(home, randomUUID).then(({ vault }) => makeBackup({
   directory, vault, allowMissing, reserve, program,
   target: { file, partial, overwrite: false },
   evidence: true,
@@ -39,7 +38,7 @@ void makeBackup({
   watch: { begin: () => undefined, reach: () => undefined },
   // Whoever relies on it without ever looking at it needs one that was read back.
   check: (path) => checkFile(path, stop.signal),
-}).then(
+})).then(
   ({ manifest: { database, files }, bytes, sha256 }): BackupNews => ({
     made: { bytes, sha256, rows: Object.values(database.rows).reduce((sum, count) => sum + count, 0), files: files.count, missing: files.missing.length },
   }),

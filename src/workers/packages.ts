@@ -1,14 +1,18 @@
 // The main thread's side of audit packages: streams (feeds.ts) of what the package worker makes, a bounded number at a time.
 import { buffer } from "node:stream/consumers";
 import type { Readable } from "node:stream";
-import type { Worker } from "node:worker_threads";
-import { DamagedEvidenceError } from "../vault/errors.ts";
+import { MessageChannel } from "node:worker_threads";
+import type { MessagePort, Worker } from "node:worker_threads";
+import { DamagedEvidenceError, EvidenceUnavailableError } from "../vault/errors.ts";
 import { createFeeds } from "./feeds.ts";
 import type { PackageFailure, PackageRequest, PackageWorkerData } from "./package-worker.ts";
+import { serveEvidence } from "./remote-evidence.ts";
+import type { RemoteEvidence } from "./remote-evidence.ts";
 
 export type PackageMaker = {
   /**
-   * Resolves with the bytes of a package when it is put together. Rejects with PackagesBusyError, PackageWorkerError, what
+   * Resolves with the bytes of a package when it is put together. Rejects with PackagesBusyError, PackageWorkerError,
+   * EvidenceUnavailableError when the evidence is elsewhere and cannot be looked at, what
    * `signal` was aborted with, or an error with the `code` of the operating system. The stream fails with DamagedEvidenceError
    * before the last bytes of a damaged file, and with StalledError when nobody reads.
    */
@@ -42,19 +46,27 @@ const REMEMBERED = 10_000;
 /** After so many milliseconds without a package the thread, its fonts and its connection go. */
 const IDLE = 60_000;
 
-export function createPackageMaker({ data, start, patience = PATIENCE }: {
-  data: Omit<PackageWorkerData, "damaged">;
-  start: (options: { workerData: PackageWorkerData }) => Worker;
+export function createPackageMaker({ data, remote = null, start, patience = PATIENCE }: {
+  data: Omit<PackageWorkerData, "damaged" | "remote">;
+  /** The evidence where it is not below its root in the data directory. */
+  remote?: RemoteEvidence | null;
+  start: (options: { workerData: PackageWorkerData; transferList: MessagePort[] }) => Worker;
   /** For tests. */
   patience?: number;
 }): PackageMaker {
   // Here, because threads come and go: what cut one package is left out of all later ones, and told there.
   const damaged = new Map<string, string>();
   const feeds = createFeeds<PackageRequest, PackageFailure>({
-    start: () => start({ workerData: { ...data, damaged } }),
+    start() {
+      if (!remote) return start({ workerData: { ...data, damaged, remote: null }, transferList: [] });
+      const { port1, port2 } = new MessageChannel();
+      serveEvidence(port1, remote);
+      return start({ workerData: { ...data, damaged, remote: port2 }, transferList: [port2] });
+    },
     credits: CREDITS,
     idle: IDLE,
-    toError(_, { text, damaged: found, code }) {
+    toError(_, { text, damaged: found, unreachable, code }) {
+      if (unreachable) return new EvidenceUnavailableError(text);
       if (!found) return Object.assign(new PackageWorkerError(text), code === null ? {} : { code });
       if (damaged.size >= REMEMBERED) damaged.clear();
       damaged.set(found.digest, found.signature);

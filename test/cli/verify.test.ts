@@ -6,9 +6,11 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
-import { openEvidence, withDataReadOnly } from "../../src/cli/data.ts";
+import { withDataReadOnly } from "../../src/cli/data.ts";
 import { verify as inspect } from "../../src/inspection/verify.ts";
 import { loadAddon } from "../../src/store/addon.ts";
+import { newPublicId } from "../../src/assay.ts";
+import { openVault } from "../../src/vault/vault.ts";
 import { clientOf } from "../binary/client.ts";
 import { place } from "../upgrades/fixture.ts";
 import { cli, inDirectory, start } from "./in-process.ts";
@@ -259,7 +261,7 @@ test("what a crash left in the log counts", () =>
 
 test("tells how far it is, part by part", () =>
   inCopy(async (data) => {
-    const vault = openEvidence(data);
+    const vault = openVault({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
     const told: [what: string, total: number, reached: number][] = [];
     const progress = {
       begin: (what: string, total: number) => void told.push([what, total, 0]),

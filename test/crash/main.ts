@@ -16,7 +16,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { openEvidence } from "../../src/cli/data.ts";
+import { newPublicId } from "../../src/assay.ts";
+import { openVault } from "../../src/vault/vault.ts";
 import { openReadOnly } from "../../src/store/database.ts";
 import { inspect, inspectEnvironments, leftInStaging, nothingLookedAt } from "./inspect.ts";
 import { inspectSettled } from "./inspect-settled.ts";
@@ -61,7 +62,7 @@ let server = await start([...args, "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
 const db = openReadOnly(data);
-const vault = openEvidence(data);
+const vault = openVault({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
 for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   const entries: (Entry | EnvironmentEntry)[] = [];
   const since = Date.now() / 1000;

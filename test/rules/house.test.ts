@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // What a backup is, how one is made, read and restored: whole data directories.
   backup: ["store", "vault", "packages/tar.ts", "domain", "options.ts", "log.ts", "workers/reclaim.ts"],
   // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
-  workers: ["store", "backup", "vault/vault.ts", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
+  workers: ["store", "backup", "evidence.ts", "vault/vault.ts", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
   packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts", "domain/addresses.ts", "domain/networks.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
@@ -41,6 +41,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "threads.ts": ["assets.ts", "jobs", "workers"],
   "chores.ts": ["*"],
   "room.ts": ["store/writer.ts", "errors.ts", "log.ts"],
+  "evidence.ts": ["store", "vault"],
   "serve.ts": ["*"],
   "main.ts": ["*"],
 };
@@ -61,6 +62,8 @@ const PACKAGES: Record<string, readonly string[]> = {
   nodemailer: ["outgoing"],
   "ipaddr.js": ["domain"],
   "prom-client": ["metrics.ts"],
+  "@aws-sdk/client-s3": ["vault"],
+  "@aws-sdk/lib-storage": ["vault"],
   "cli-progress": ["cli"],
 };
 

@@ -18,29 +18,6 @@ async function givenOld(given: ReturnType<typeof givenVault>, content: Buffer, a
   return digest;
 }
 
-test("removes what is old and unreferenced and counts it", async () => {
-  const given = givenVault();
-  const gone = await givenOld(given, contentOf(100, 1));
-  const alsoGone = await givenOld(given, contentOf(2000, 2));
-  const referenced = await givenOld(given, contentOf(300, 3));
-  const young = await givenOld(given, contentOf(400, 4), DAY - 60);
-  const isReferenced = (digest: string) => digest === referenced;
-  assert.equal(await given.vault.sweep({ isReferenced, olderThan: NOW - DAY }), { removed: 2, bytes: 2100 });
-  assert.equal(given.files().sort(), [referenced, young].sort());
-  assert.is(await given.vault.describe(gone), null);
-  assert.is(await given.vault.describe(alsoGone), null);
-  assert.equal(await given.vault.sweep({ isReferenced, olderThan: NOW - DAY }), { removed: 0, bytes: 0 });
-  await given.vault.close();
-});
-
-test("a file of exactly that age stays", async () => {
-  const given = givenVault();
-  const digest = await givenOld(given, contentOf(100), DAY);
-  assert.equal(await given.vault.sweep({ isReferenced: nothing, olderThan: NOW - DAY }), { removed: 0, bytes: 0 });
-  assert.equal(given.files(), [digest]);
-  await given.vault.close();
-});
-
 test("what the vault did not store is left alone", async () => {
   const given = givenVault();
   mkdirSync(join(given.directory, "lost+found"));
@@ -50,16 +27,6 @@ test("what the vault did not store is left alone", async () => {
     utimesSync(join(given.directory, path), 1000, 1000);
   }
   assert.equal(await given.vault.sweep({ isReferenced: nothing, olderThan: NOW }), { removed: 0, bytes: 0 });
-  await given.vault.close();
-});
-
-test("a reference that appears between the two questions saves the file", async () => {
-  const given = givenVault();
-  await givenOld(given, contentOf(100));
-  let asked = 0;
-  assert.equal(await given.vault.sweep({ isReferenced: () => ++asked === 2, olderThan: NOW - DAY }), { removed: 0, bytes: 0 });
-  assert.is(asked, 2);
-  assert.is(given.files().length, 1);
   await given.vault.close();
 });
 
@@ -130,8 +97,10 @@ test("a closing vault ends the sweep", async () => {
   const given = givenVault();
   for (const seed of [1, 2, 3]) await givenOld(given, contentOf(100, seed));
   let closing = Promise.resolve();
+  let asked = 0;
   const isReferenced = () => {
-    closing = given.vault.close();
+    // The second question comes right before the first file goes.
+    if (++asked === 2) closing = given.vault.close();
     return false;
   };
   assert.equal(await given.vault.sweep({ isReferenced, olderThan: NOW - DAY }), { removed: 1, bytes: 100 });

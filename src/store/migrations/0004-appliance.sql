@@ -179,3 +179,10 @@ END;
 INSERT INTO evidence_totals (id, files, bytes)
   SELECT 1, count(*), coalesce(sum(size), 0)
     FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest);
+
+-- One row at most, written when a server starts and when a migration ends; none: in the data directory, or nowhere yet.
+CREATE TABLE evidence_place (
+  id    INTEGER PRIMARY KEY CHECK (id = 1),
+  place TEXT NOT NULL, -- 'directory': in the data directory; else s3://BUCKET/PREFIX
+  since REAL NOT NULL
+) STRICT;

@@ -1,0 +1,4 @@
+// Stands for @aws-sdk/credential-provider-node in bundles; see bundle.ts.
+exports.defaultProvider = () => () => {
+  throw new Error("this build of Assay takes credentials from its options and its environment alone");
+};

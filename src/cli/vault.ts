@@ -1,0 +1,192 @@
+/** `assay vault`: where the evidence is kept, and moving it between the data directory and S3-compatible storage. */
+import { newPublicId, prepareDirectory } from "../assay.ts";
+import { parseEvidenceStore } from "../option-values.ts";
+import { openPlace } from "../evidence.ts";
+import { IN_DIRECTORY } from "../store/evidence-place.ts";
+import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../store/lock.ts";
+import { EvidenceUnavailableError } from "../vault/errors.ts";
+import type { Vault } from "../vault/vault.ts";
+import type { Args } from "./args.ts";
+import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
+import { change, openData, placeFor, withData } from "./data.ts";
+import type { Data } from "./data.ts";
+import { commandFailure, EXIT } from "./frame.ts";
+import type { Command, Io } from "./frame.ts";
+import { operatorOf } from "./operator.ts";
+import { showProgress } from "./progress.ts";
+import { copyEvidence, countThere } from "./vault-copy.ts";
+import type { Copied } from "./vault-copy.ts";
+
+const TO = { kind: "text", placeholder: "PLACE", description: "s3://BUCKET/PREFIX, or directory for the data directory" } as const;
+
+export const vaultStatus: Command = {
+  name: "vault status",
+  summary: "Tell where the evidence is kept, and whether it can be reached",
+  usage: "--data DIRECTORY [OPTIONS]",
+  details: ["Works beside a running server. Exit code 1 when the storage does not answer."],
+  options: EVIDENCE_OPTIONS,
+  takesConfig: false,
+  async run(args, io) {
+    const { directory, access } = await evidenceDirectory(args, io);
+    const { recorded, total } = withData(directory, ({ store }) => ({ recorded: store.evidencePlace.current(), total: store.figures.evidence() }));
+    const place = placeFor(recorded, access);
+    const { vault, remote } = await openPlace({ place, parts: prepareDirectory(directory), access }, newPublicId);
+    let why: string | null = null;
+    try {
+      await remote?.probe();
+    } catch (error) {
+      if (!(error instanceof EvidenceUnavailableError)) throw error;
+      why = error.why;
+    } finally {
+      await vault.close();
+    }
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ place, ...total, reachable: why === null, why })}\n`);
+    else io.stdout(`evidence is kept in ${told(place, directory)}: ${total.files} files that attestations name, ${total.bytes} bytes\n${why === null ? "it can be reached" : `it gives no answer: ${why}`}\n`);
+    return why === null ? EXIT.done : EXIT.failed;
+  },
+};
+
+export const vaultCopy: Command = {
+  name: "vault copy",
+  summary: "Copy the evidence to where it will be kept, beside a running server",
+  usage: "--to PLACE --data DIRECTORY [OPTIONS]",
+  details: [
+    "Nothing but the target changes. Run it as often as you like before assay vault migrate, which then has little left to copy",
+    "while the server is stopped. What is there already is passed over. See assay help evidence-storage.",
+  ],
+  options: { to: TO, ...EVIDENCE_OPTIONS },
+  takesConfig: false,
+  run: (args, io) =>
+    withMove(args, io, async (move) => {
+      const copied = await copy(move, args, io);
+      refuseLost(copied, "these are not at the target");
+      tell(args, io, move, copied, { switched: false, removed: null });
+    }),
+};
+
+export const vaultMigrate: Command = {
+  name: "vault migrate",
+  summary: "Move the evidence of a stopped server to another place",
+  usage: "--to PLACE --data DIRECTORY [--remove-source] [OPTIONS]",
+  details: [
+    "Copies what is not there yet, checks each file at the target, and only when everything is there the database names the new place.",
+    "It may be stopped or killed at any moment: until then the old place counts and is complete, afterwards the new one. Run it again",
+    "to go on. Then start the server with the --evidence-store that this names. See assay help evidence-storage.",
+  ],
+  options: {
+    to: TO,
+    "remove-source": { kind: "switch", description: "Remove the evidence from the old place once the new one counts" },
+    "allow-missing": { kind: "switch", description: "Move although evidence is missing or damaged already, and tell what" },
+    ...EVIDENCE_OPTIONS,
+  },
+  takesConfig: false,
+  run: (args, io) =>
+    withMove(args, io, async (move) => {
+      const { data, directory, from, to, source, target, signal } = move;
+      const lock = lockDirectory(directory);
+      try {
+        const copied = await copy(move, args, io);
+        if (!args.switches.has("allow-missing")) refuseLost(copied, "nothing was switched; with --allow-missing the rest is moved without them");
+        if ((await countThere(data.store, target, signal)) < copied.files) throw commandFailure("the target lost files while others were copied; nothing was switched, run this again");
+        change(data, () => operatorOf(data.store, "vault migrate").moveEvidence(from, to));
+        const removed = args.switches.has("remove-source") ? await removeAll(directory, source) : null;
+        tell(args, io, move, copied, { switched: true, removed });
+      } finally {
+        lock.release();
+      }
+    }),
+};
+
+/** Empties the place before. @throws DataDirectoryInUseError while a backup reads from it; what was moved has moved, and counts. */
+async function removeAll(directory: string, source: Vault): Promise<number> {
+  const lock = lockEvidence(directory);
+  if (!lock) throw new DataDirectoryInUseError("a backup reads from the old place: the evidence was moved and nothing was removed; remove the old files by hand when the backup is done");
+  try {
+    return (await source.sweep({ isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY })).removed;
+  } finally {
+    lock.release();
+  }
+}
+
+type Move = { directory: string; data: Data; from: string; to: string; source: Vault; target: Vault; signal: AbortSignal };
+
+/** Opens both places for `work`, and closes them. */
+async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>): Promise<number> {
+  const [asked = ""] = args.texts.get("to") ?? [];
+  const to = asked === IN_DIRECTORY ? IN_DIRECTORY : parseEvidenceStore(asked);
+  if (to === null) throw commandFailure("--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory", EXIT.usage);
+  const { directory, access } = await evidenceDirectory(args, io);
+  const data = openData(directory);
+  try {
+    // What the configuration says is no matter here: somebody may have changed it already.
+    const from = data.store.evidencePlace.current() ?? IN_DIRECTORY;
+    if (from === to) {
+      if (args.switches.has("json")) io.stdout(`${JSON.stringify({ from, to, switched: false, files: 0, copied: 0 })}\n`);
+      else io.stdout(`the evidence is kept in ${told(to, directory)} already; nothing to do\n`);
+      return EXIT.done;
+    }
+    const open = async (place: string): Promise<Vault> => (await openPlace({ place, parts: prepareDirectory(directory), access }, newPublicId)).vault;
+    const source = await open(from);
+    try {
+      const target = await open(to);
+      try {
+        await work({ directory, data, from, to, source, target, signal: stopSignal(io) });
+        return EXIT.done;
+      } finally {
+        await target.close();
+      }
+    } finally {
+      await source.close();
+    }
+  } finally {
+    data.db.close();
+  }
+}
+
+async function copy({ data, source, target, signal, to, directory }: Move, args: Args, io: Io): Promise<Copied> {
+  const progress = showProgress(io, args.switches.has("json"));
+  progress.begin("evidence", data.store.figures.evidence().bytes);
+  try {
+    return await copyEvidence({ store: data.store, source, target, signal, reached: progress.reach });
+  } catch (error) {
+    if (error instanceof EvidenceUnavailableError) {
+      throw commandFailure(`${told(to, directory)} or the place before gives no answer: ${error.why}. Nothing was switched; what was copied stays, run this again to go on`);
+    }
+    throw error;
+  } finally {
+    progress.end();
+  }
+}
+
+/** Is aborted when the operator, or the system, wants the command to stop. */
+function stopSignal(io: Io): AbortSignal {
+  const stop = new AbortController();
+  void io.stopRequested().then((signal) => stop.abort(commandFailure(`stopped by ${signal}; nothing was switched, what was copied stays: run this again to go on`)));
+  return stop.signal;
+}
+
+/** @throws a command failure that names what the source does not have as it should be */
+function refuseLost({ lost }: Copied, consequence: string): void {
+  if (lost.length === 0) return;
+  const shown = lost.slice(0, 20).map(({ digest, state }) => `evidence ${digest} is ${state}`);
+  const rest = lost.length > shown.length ? [`${lost.length - shown.length} more are missing or damaged`] : [];
+  throw commandFailure([...shown, ...rest, consequence], EXIT.damaged);
+}
+
+function tell(args: Args, io: Io, { directory, from, to }: Move, copied: Copied, { switched, removed }: { switched: boolean; removed: number | null }): void {
+  if (args.switches.has("json")) {
+    io.stdout(`${JSON.stringify({ from, to, switched, ...copied, removed })}\n`);
+    return;
+  }
+  const lines = [`${copied.files} files of ${copied.bytes} bytes are in ${told(to, directory)}, ${copied.copied} of them newly copied`];
+  if (copied.unnamed > 0) lines.push(`${copied.unnamed} files of the last day that no attestation names yet were copied too`);
+  for (const { digest, state } of copied.lost) lines.push(`evidence ${digest} is ${state} in the old place`);
+  if (switched) {
+    const start = to === IN_DIRECTORY ? "without --evidence-store" : `with --evidence-store ${to}`;
+    lines.push(`the evidence is kept there now: start the server ${start}`);
+    lines.push(removed === null ? `the old place, ${told(from, directory)}, was left as it is` : `${removed} files were removed from ${told(from, directory)}`);
+  }
+  io.stdout(`${lines.join("\n")}\n`);
+}
+
+const told = (place: string, directory: string): string => (place === IN_DIRECTORY ? `the data directory ${directory}` : place);

@@ -1,0 +1,220 @@
+// Evidence on S3-compatible storage by the executable: with the client library that is packed into it, moved there and back, killed in the
+// middle, and taken over by a second machine from a copy of the database that was made while the first one ran.
+
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { loadAddon } from "../../src/store/addon.ts";
+import { evidencePath } from "../../src/vault/layout.ts";
+import { unpack } from "../packages/unpack.ts";
+import { contentOf, digestOf, removeRoots } from "../vault/given.ts";
+import { BUCKET, KEYS, startStorage } from "../vault/s3.ts";
+import type { Storage } from "../vault/s3.ts";
+import { clientOf, told } from "./client.ts";
+import type { Client } from "./client.ts";
+import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
+import type { Running } from "./executable.ts";
+
+const KEY = "ci-key-of-the-vault-test-0123456789";
+const APPLY = `
+organizations:
+  - name: acme
+    service_accounts:
+      - {name: ci-bot, privilege: member, api_keys: [{description: ci, key: "${KEY}"}]}
+`;
+const EVIDENCE = "/attestations/acme/payments/trail/release-1";
+const LARGE = 9 * 1_048_576;
+
+let storage: Storage;
+const test = suite("binary: vault");
+test.before(async () => {
+  storage = await startStorage();
+});
+test.after(async () => {
+  await storage.stop();
+  removeRoots();
+});
+
+const environment = (): Record<string, string> => ({ ASSAY_S3_ENDPOINT: storage.endpoint, ASSAY_S3_ACCESS_KEY: KEYS.accessKey, ASSAY_S3_SECRET_KEY: KEYS.secretKey });
+
+/** A server on `data`, with its evidence at `place` (null: in the data directory), and a trail to report to. */
+async function serving(data: string, place: string | null, ...more: string[]): Promise<{ server: Running; client: Client }> {
+  const apply = `${data}.yml`;
+  writeFileSync(apply, APPLY);
+  const words = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", apply, ...more];
+  const server = await start(place === null ? words : [...words, "--evidence-store", place], place === null ? {} : { env: environment() });
+  const client = clientOf(server.url, KEY);
+  await client.form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" });
+  await client.form("PUT", "/trails/acme/payments", "data_json", { name: "release-1" });
+  return { server, client };
+}
+
+const report = (client: Client, name: string, content: Buffer) =>
+  client.form("POST", `${EVIDENCE}/generic`, "data_json", { attestation_name: name, is_compliant: true }, { part: "attachment_file", name: "report.bin", content });
+
+/** Name -> SHA-256 of what the server gives as the evidence of every attestation; a failing download fails. */
+async function downloads(client: Client): Promise<Record<string, string>> {
+  const { data } = await told(client.json("GET", "/attestations/acme?per_page=100"), 200);
+  const found: Record<string, string> = {};
+  for (const { attestation_name, attestation_id } of data) {
+    const { status, bytes } = await client.json("GET", `${EVIDENCE}/attestation/${attestation_id}/evidence`);
+    assert.is(status, 200, attestation_name);
+    found[attestation_name] = createHash("sha256").update(bytes).digest("hex");
+  }
+  return found;
+}
+
+test("uploads, downloads, ranges and packages go through the storage, and evidence moves there and back", () =>
+  inDirectory(async (directory) => {
+    const [data, place] = [join(directory, "data"), `s3://${BUCKET}/moving`];
+    const contents: Record<string, Buffer> = { small: contentOf(10, 1), middle: contentOf(300_000, 2), large: contentOf(LARGE, 3) };
+    const expected = Object.fromEntries(Object.entries(contents).map(([name, content]) => [name, digestOf(content)]));
+    const first = await serving(data, place);
+    for (const [name, content] of Object.entries(contents)) await told(report(first.client, name, content), 201);
+    assert.equal(readdirSync(join(data, "evidence")), []);
+    assert.equal(await downloads(first.client), expected);
+    const { data: [{ attestation_id }] } = await told(first.client.json("GET", "/attestations/acme?per_page=1"), 200);
+    const part = await fetch(`${first.server.url}/api/v2${EVIDENCE}/attestation/${attestation_id}/evidence`, { headers: { Authorization: `Bearer ${KEY}`, Range: "bytes=8388600-8388620" } });
+    assert.equal([part.status, Buffer.from(await part.arrayBuffer()).equals((contents["large"] as Buffer).subarray(8_388_600, 8_388_621))], [206, true]);
+    const there = (await first.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes;
+    await unpack(there);
+    assert.is((await first.server.stop()).code, 0);
+
+    const env = environment();
+    const back = await run(["vault", "migrate", "--to", "directory", "--data", data, "--remove-source", "--json"], { env });
+    assert.equal([back.code, JSON.parse(back.stdout).removed, back.stderr], [0, 3, ""]);
+    const refused = await run(["serve", "--data", data, "--listen", "127.0.0.1:0", "--evidence-store", place], { env });
+    assert.is(refused.code, 1);
+    assert.match(refused.stderr, "assay vault migrate --to");
+    const second = await serving(data, null);
+    assert.equal(await downloads(second.client), expected);
+    await unpack((await second.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes);
+    // Beside the server everything but the last file is copied; the move itself has that one left.
+    assert.is(JSON.parse((await run(["vault", "copy", "--to", place, "--data", data, "--json"], { env })).stdout).copied, 3);
+    await told(report(second.client, "last", contentOf(500, 4)), 201);
+    assert.is((await run(["vault", "migrate", "--to", place, "--data", data], { env })).code, 4);
+    await second.server.stop();
+    assert.is(JSON.parse((await run(["vault", "migrate", "--to", place, "--data", data, "--remove-source", "--json"], { env })).stdout).copied, 1);
+    const third = await serving(data, place);
+    assert.equal(await downloads(third.client), { ...expected, last: digestOf(contentOf(500, 4)) });
+    await third.server.stop();
+  }));
+
+test("a server that is killed while evidence is on its way leaves no row without its object", () =>
+  inDirectory(async (directory) => {
+    const [data, place] = [join(directory, "data"), `s3://${BUCKET}/killed`];
+    const kept: Record<string, string> = {};
+    // Killed with the upload on its way, and with it stored but not looked at.
+    for (const [round, moment] of ["PUT", "HEAD"].entries()) {
+      const { server, client } = await serving(data, place);
+      await told(report(client, `kept-${round}`, contentOf(1000, round)), 201);
+      kept[`kept-${round}`] = digestOf(contentOf(1000, round));
+      let puts = 0;
+      const end = storage.breaks((incoming, _, pass) => {
+        if (incoming.method === "PUT") puts += 1;
+        if (incoming.method === moment && puts > 0) void server.stop("SIGKILL");
+        else pass();
+      });
+      const outcome = await report(client, `lost-${round}`, contentOf(300_000, 10 + round)).then(() => "acknowledged", () => "cut");
+      await server.exited;
+      end();
+      assert.is(outcome, "cut");
+    }
+    const { server, client } = await serving(data, place);
+    assert.equal(await downloads(client), kept);
+    assert.equal(readdirSync(join(data, "staging")), []);
+    await server.stop();
+  }));
+
+test("a move that is killed at any request is complete in one place, and goes on", () =>
+  inDirectory(async (directory) => {
+    const [data, place] = [join(directory, "data"), `s3://${BUCKET}/interrupted`];
+    const { server, client } = await serving(data, null);
+    const expected: Record<string, string> = {};
+    for (let n = 0; n < 6; n += 1) {
+      await told(report(client, `report-${n}`, contentOf(2000, n)), 201);
+      expected[`report-${n}`] = digestOf(contentOf(2000, n));
+    }
+    await server.stop();
+    const words = ["vault", "migrate", "--to", place, "--data", data, "--remove-source", "--s3-access-key", KEYS.accessKey, "--s3-secret-key", KEYS.secretKey];
+    // At the first file, among the uploads, and while all files are looked at once more: seven requests copy a file, two pass over one.
+    for (const moment of [2, 20, 30]) {
+      let seen = 0;
+      const child = spawn(EXECUTABLE, [...words, "--s3-endpoint", storage.endpoint], { env: {}, stdio: "ignore" });
+      const end = storage.breaks((_, outgoing, pass) => {
+        seen += 1;
+        if (seen !== moment) return pass();
+        child.kill("SIGKILL");
+        outgoing.destroy();
+      });
+      await once(child, "exit");
+      end();
+      const db = new Database(join(data, "assay.db"), { nativeBinding: loadAddon(data) as unknown as string, readonly: true });
+      const recorded = db.prepare("SELECT place FROM evidence_place").pluck().get() ?? "directory";
+      db.close();
+      const pathOf = (digest: string): string =>
+        recorded === "directory" ? evidencePath(join(data, "evidence"), digest) : storage.fileOf(`interrupted/${digest.slice(0, 2)}/${digest.slice(2)}`);
+      const found = Object.entries(expected).map(([name, digest]) => [name, digestOf(readFileSync(pathOf(digest)))]);
+      assert.equal(Object.fromEntries(found), expected, `killed at request ${moment}`);
+    }
+    const last = await run([...words, "--s3-endpoint", storage.endpoint]);
+    assert.is(last.code, 0, last.stderr);
+    const { server: moved, client: reading } = await serving(data, place);
+    assert.equal(await downloads(reading), expected);
+    await moved.stop();
+  }));
+
+test("a second machine takes over from a copy of database and log, with the evidence on the storage", () =>
+  inDirectory(async (directory) => {
+    const [a, b, place] = [join(directory, "a"), join(directory, "b"), `s3://${BUCKET}/standby`];
+    const { server, client } = await serving(a, place, "--checkpoints", "external");
+    await told(report(client, "before", contentOf(3000, 20)), 201);
+
+    // What Litestream does to a database: tables of its own, a read transaction that stays open so that nobody starts the log anew, a
+    // row of its own now and then, checkpoints between two read transactions, and copies of the main file and the log.
+    const replica = new Database(join(a, "assay.db"), { nativeBinding: loadAddon(a) as unknown as string });
+    replica.exec("CREATE TABLE IF NOT EXISTS _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)");
+    replica.exec("CREATE TABLE IF NOT EXISTS _litestream_lock (id INTEGER)");
+    const mark = (): void => void replica.exec("INSERT INTO _litestream_seq (id, seq) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET seq = seq + 1");
+    const hold = (): void => void replica.exec("BEGIN; SELECT count(1) FROM _litestream_seq");
+    const acknowledged: Record<string, string> = { before: digestOf(contentOf(3000, 20)) };
+    mark();
+    hold();
+    for (let n = 0; n < 12; n += 1) {
+      await told(report(client, `report-${n}`, contentOf(2000, 30 + n)), 201);
+      acknowledged[`report-${n}`] = digestOf(contentOf(2000, 30 + n));
+      if (n % 4 !== 3) continue;
+      replica.exec("ROLLBACK");
+      replica.pragma(n === 7 ? "wal_checkpoint(TRUNCATE)" : "wal_checkpoint(PASSIVE)");
+      mark();
+      hold();
+    }
+    // The copy; what is acknowledged afterwards is what a loss of the machine costs.
+    mkdirSync(b, { mode: 0o700 });
+    for (const file of ["assay.db", "assay.db-wal"]) copyFileSync(join(a, file), join(b, file));
+    await told(report(client, "after-the-copy", contentOf(100, 99)), 201);
+    await server.stop("SIGKILL");
+    replica.close();
+    rmSync(a, { recursive: true });
+
+    const status = await run(["vault", "status", "--data", b, "--json"], { env: environment() });
+    assert.equal([status.code, JSON.parse(status.stdout).place, JSON.parse(status.stdout).files], [0, place, 13]);
+    const taken = await serving(b, place, "--checkpoints", "external");
+    assert.equal(await downloads(taken.client), acknowledged);
+    await told(report(taken.client, "on-b", contentOf(100, 98)), 201);
+    await unpack((await taken.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes);
+    assert.is((await taken.server.stop()).code, 0);
+    // It starts again with these tables in it, and no command minds them.
+    const again = await serving(b, place);
+    assert.is(Object.keys(await downloads(again.client)).length, 14);
+    await again.server.stop();
+    assert.is((await run(["vault", "migrate", "--to", "directory", "--data", b], { env: environment() })).code, 0);
+    assert.ok(existsSync(join(b, "evidence")));
+  }));
+
+test.run();
