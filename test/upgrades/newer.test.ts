@@ -46,6 +46,8 @@ const WORDS: Record<string, readonly string[]> = {
   "session list": ["--user", "ops"],
   "session revoke": ["ops"],
   "user enable": ["ops"],
+  "vault copy": ["--to", "s3://some-bucket"],
+  "vault migrate": ["--to", "s3://some-bucket"],
   "user passwd": ["ops"],
 };
 
