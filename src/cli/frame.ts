@@ -228,7 +228,7 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
 }
 
 function overview(commands: readonly Command[]): string {
-  const topics = columns(topicNames().map((name) => [name, titleOf(topicText(name) ?? "")]));
+  const topics = columns(topicNames().map((name) => [name, topicTitle(name)]));
   const more = "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide.";
   return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\nTopics:\n${topics}\n${more}\n`;
 }
@@ -241,8 +241,8 @@ export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.sli
 /** The text of a topic in Markdown; null where there is no such topic. */
 export const topicText = (name: string): string | null => (topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null);
 
-/** The title of a topic's text, with its name: "Configuration: flags, variables and the file" for instance. */
-export const titleOf = (text: string): string => /^# (.+)$/m.exec(text)?.[1] ?? "";
+/** What a topic is about: its heading without the name of the topic that it begins with. */
+export const topicTitle = (name: string): string => (/^# (.+)$/m.exec(topicText(name) ?? "")?.[1] ?? "").replace(/^[^:]*: /, "");
 
 function groupHelp(group: readonly Command[], word: string): string {
   return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${list(group)}`;

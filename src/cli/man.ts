@@ -2,7 +2,7 @@
 import { buildInfo } from "../assets.ts";
 import { ROWS } from "../options.ts";
 import type { CommandOption } from "./args.ts";
-import { EXIT, EXIT_MEANINGS, titleOf, topicNames, topicText } from "./frame.ts";
+import { EXIT, EXIT_MEANINGS, topicNames, topicTitle } from "./frame.ts";
 import type { Command } from "./frame.ts";
 
 /** `commands` gives the table of commands, which this command is part of itself. */
@@ -65,7 +65,7 @@ export function manualPage(commands: readonly Command[], version: string): strin
     ...FILES.flatMap(([path, text]) => [".TP", `.I ${escaped(path)}`, ...prose(text)]),
     ".SH TOPICS",
     ...prose("The operator's guide is inside the program; assay help TOPIC prints a page of it."),
-    ...topicNames().flatMap((name) => [".TP", `.B ${escaped(name)}`, ...prose(titleOf(topicText(name) ?? "").replace(/^[^:]*: /, ""))]),
+    ...topicNames().flatMap((name) => [".TP", `.B ${escaped(name)}`, ...prose(topicTitle(name))]),
     ".SH SEE ALSO",
     "systemctl(1), systemd.service(5), curl(1)",
   ];

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { commandFailure, EXIT, reportProblems, runCli, topicNames, topicText } from "../../src/cli/frame.ts";
+import { commandFailure, EXIT, reportProblems, runCli, topicNames, topicText, topicTitle } from "../../src/cli/frame.ts";
 import type { Command, Io } from "../../src/cli/frame.ts";
 import { optionsHelp } from "../../src/config.ts";
 
@@ -64,7 +64,7 @@ const run = async (...argv: string[]) => {
 };
 
 const width = Math.max(...topicNames().map((name) => name.length)) + 2;
-const TOPICS = topicNames().map((name) => `  ${name.padEnd(width)}${topicText(name)?.split("\n")[0]?.slice(2)}\n`).join("");
+const TOPICS = topicNames().map((name) => `  ${name.padEnd(width)}${topicTitle(name)}\n`).join("");
 
 const OVERVIEW = `Usage: assay COMMAND [OPTIONS]
 
@@ -178,6 +178,10 @@ test("problems: a line each, or one JSON object; control characters are shown", 
 
 test("the exit codes", () => {
   assert.equal(EXIT, { done: 0, failed: 1, usage: 2, newerDatabase: 3, dataInUse: 4, damaged: 5 });
+});
+
+test("every topic says in a few words what it is about", () => {
+  for (const name of topicNames()) assert.match(topicTitle(name), /^\S.{8,70}$/, name);
 });
 
 test("a topic of the guide is printed as it is, after the help of a command of its name", async () => {

@@ -19,6 +19,7 @@ import { EXECUTABLE, start } from "../binary/executable.ts";
 import { newPublicId } from "../../src/assay.ts";
 import { openVault } from "../../src/vault/vault.ts";
 import { openReadOnly } from "../../src/store/database.ts";
+import { drain } from "./drain.ts";
 import { inspect, inspectEnvironments, leftInStaging, nothingLookedAt } from "./inspect.ts";
 import { inspectSettled } from "./inspect-settled.ts";
 import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "./ledger-environments.ts";
@@ -36,9 +37,6 @@ const LATEST = 900;
 /** Some starts after a kill are killed as well, within as many milliseconds as a start takes: recovery may be cut off too. */
 const KILLED_STARTS = 0.15;
 const LATEST_IN_START = 200;
-/** Seconds after a start within which what was asked for before is to be done, less than a lease that the start forgot to end; and between two looks. */
-const LONGEST_DRAIN = 30;
-const LOOK = 0.01;
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } } });
 const rounds = Number(values.rounds);
@@ -92,26 +90,14 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
     if (missing) told(`LOST ${missing}`);
   }
   missingEnvironmentEntries(db, entries.filter(isOfEnvironments)).forEach((missing) => told(`LOST ${missing}`));
-  (await drain()).forEach(told);
+  const left = await drain(db);
+  drained += left.jobs;
+  left.problems.forEach(told);
   [...(await inspect(db, vault, looked)), ...inspectSettled(db)].forEach(told);
   (await differencesShown(api, db, world)).forEach(told);
   all = [...all, ...entries];
   if (round % 10 === 0)
     console.log(`round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence files whole; ${snapshots()} snapshots right`);
-}
-
-/** Waits until no job is left. @returns those that failed, or that it did not wait for any longer. */
-async function drain(): Promise<string[]> {
-  const left = db.prepare("SELECT count(*) AS jobs, max(last_error) AS error FROM jobs");
-  const until = Date.now() + LONGEST_DRAIN * 1_000;
-  for (let look = 0; ; look += 1) {
-    const { jobs, error } = left.get() as { jobs: number; error: string | null };
-    if (look === 0) drained += jobs;
-    if (error !== null) return [`a job failed: ${error}`];
-    if (jobs === 0) return [];
-    if (Date.now() > until) return [`${jobs} jobs are left after ${LONGEST_DRAIN} s`];
-    await sleep(LOOK * 1_000);
-  }
 }
 
 function snapshots(): number {

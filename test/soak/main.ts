@@ -14,7 +14,8 @@ import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
 import { openReadOnly } from "../../src/store/database.ts";
 import { leftInStaging } from "../crash/inspect.ts";
-import { isOfEnvironments, missingEnvironmentEntries } from "../crash/ledger-environments.ts";
+import { drain } from "../crash/drain.ts";
+import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "../crash/ledger-environments.ts";
 import type { EnvironmentEntry } from "../crash/ledger-environments.ts";
 import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "../crash/ledger.ts";
 import type { Entry } from "../crash/ledger.ts";
@@ -104,6 +105,17 @@ async function missing(url: string, place: string, entries: readonly Any[], sinc
   }
 }
 
+/** Waits for the work that was asked for before a kill; then the server must show what the database holds, of which the writers are told too. */
+async function settled(url: string): Promise<string[]> {
+  const db = openReadOnly(data);
+  try {
+    const { problems } = await drain(db);
+    return [...problems, ...(await differencesShown(apiOf(url), db, world))];
+  } finally {
+    db.close();
+  }
+}
+
 /** A backup beside the server, its restoration into a new directory, and the look at what came back. */
 async function backUpAndRestore(number: number): Promise<void> {
   const file = join(directory, `backup-${number}.tar`);
@@ -147,6 +159,7 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
   server = await start(serveOn(data));
   for (const text of leftInStaging(data)) problems.push(`cycle ${cycle}: ${text}`);
   for (const text of await missing(server.url, data, entries, since)) problems.push(`cycle ${cycle}: LOST ${text}`);
+  for (const text of await settled(server.url)) problems.push(`cycle ${cycle}: ${text}`);
   await command(["verify", "--quick", "--data", data, "--json"]);
   counts.verified += 1;
   await backup;
