@@ -12,6 +12,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* Whether a path has this part; one that ends in a dollar sign stands at its end. */
+static int has(const char *path, const char *part) {
+  size_t length = strlen(part), whole = strlen(path);
+  if (length == 0 || part[length - 1] != '$') return strstr(path, part) != NULL;
+  return whole >= length - 1 && strncmp(path + whole - (length - 1), part, length - 1) == 0;
+}
+
 static int fault(const char *call, const char *path) {
   const char *control = getenv("FAULTS");
   if (control == NULL) return 0;
@@ -26,7 +33,7 @@ static int fault(const char *call, const char *path) {
   for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
     char name[32], part[256];
     int number;
-    if (sscanf(line, "%31s %255s %d", name, part, &number) == 3 && strcmp(name, call) == 0 && strstr(path, part) != NULL) return number;
+    if (sscanf(line, "%31s %255s %d", name, part, &number) == 3 && strcmp(name, call) == 0 && has(path, part)) return number;
   }
   return 0;
 }

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -258,6 +258,33 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
     // It told each of them once: of refusing, and of taking changes again.
     for (const line of ["taking no changes, only reads", "taking changes again"]) assert.is(server.output().split(line).length - 1, CASES.length, line);
     inspectDatabase(data, [...acknowledged.keys()]);
+  }));
+
+failing("while the log cannot be copied into the database, everything goes on in the log, and nothing is lost", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    const control = join(directory, "control");
+    writeFileSync(control, "");
+    const key = keyOf(await run([...INIT, "--data", data]));
+    const args = ["serve", "--data", data, "--listen", "127.0.0.1:0"];
+    let server = await start(args, { env: { LD_PRELOAD: shim, FAULTS: control } });
+    const client = clientOf(server.url, key);
+    await prepare(client);
+    writeFileSync(control, `write /assay.db$ ${EIO}\nfsync /assay.db$ ${EIO}`);
+    const names = Array.from({ length: 700 }, (_, index) => `n${index}`);
+    // More than enough for several copies; a few at a time, as pipelines come.
+    for (let from = 0; from < names.length; from += 10) {
+      await Promise.all(names.slice(from, from + 10).map((name) =>
+        told(client.form("POST", "/attestations/acme/backend/trail/release-1/generic", "data_json", { attestation_name: name, is_compliant: true, user_data: { filler: "x".repeat(2_000) } }), 201)));
+    }
+    assert.ok(statSync(join(data, "assay.db-wal")).size > 1_000_000);
+    // Nor does the stop lose what it cannot copy.
+    assert.equal(await server.stop(), { code: 0, signal: null }, server.output().slice(-3_000));
+    assert.match(server.output(), /SQLITE_IOERR/);
+    server = await start(args);
+    assert.is((await told(clientOf(server.url, key).json("GET", "/attestations/acme/backend/trail/release-1/n699"), 200)).length, 1);
+    await server.stop();
+    inspectDatabase(data, names);
   }));
 
 failing("what cannot be read is neither missing nor a bug: 503, or a cut download, and then it is there again", () =>
