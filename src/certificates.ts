@@ -36,6 +36,12 @@ export function factsOf(certificate: X509Certificate): CertificateFacts {
   };
 }
 
+/** When the first certificate of a text ends, which is that of the server: epoch seconds; null where there is none that can be read. */
+export function endOf(pem: string): number | null {
+  const [leaf] = certificatesOf(pem);
+  return leaf ? factsOf(leaf).validTo : null;
+}
+
 const line = (name: string | undefined): string => (name ?? "").split("\n").join(", ");
 
 /** Whole days for which a certificate is still valid: 0 on its last day, negative once it has ended. */

@@ -2,6 +2,7 @@
  * Where the evidence of a data directory is kept, and how it is opened there: in the directory itself, or on S3-compatible storage. The
  * database records the place, because its rows name files that are in that one and in no other.
  */
+import { join } from "node:path";
 import { getCACertificates } from "node:tls";
 import { IN_DIRECTORY } from "./store/evidence-place.ts";
 import type { Store } from "./store/index.ts";
@@ -56,6 +57,15 @@ export async function openPlace({ place, parts: { evidence, staging }, access }:
     prefix, staging, ids,
   });
   return { vault: remote, remote };
+}
+
+/**
+ * The parts with which evidence at `place` is opened to be read or swept: nothing will be staged, so nothing is made in the data directory,
+ * which may lie where nobody can write.
+ */
+export function partsToRead(directory: string, place: string): EvidenceHome["parts"] {
+  const evidence = join(directory, "evidence");
+  return { evidence, staging: place === IN_DIRECTORY ? evidence : directory };
 }
 
 /**

@@ -2,11 +2,11 @@
  * Metrics for Prometheus. Counters and histograms are fed where things happen; what can be looked up (sizes, queues) is looked up when
  * somebody collects, and costs a millisecond then. Labels have few values, all of them ours: a caller cannot make new series.
  */
-import { stat, statfs } from "node:fs/promises";
-import { join } from "node:path";
+import { statfs } from "node:fs/promises";
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { RequestEntry } from "./log.ts";
 import type { figuresStore } from "./store/figures.ts";
+import { walBytes } from "./store/wal.ts";
 import type { PoolLoad } from "./workers/pool.ts";
 
 export type Metrics = {
@@ -71,7 +71,7 @@ export function createMetrics(sources: MetricSources): Metrics {
 
   const databaseBytes = gauge("assay_database_bytes", "Size of the database file");
   const databaseFree = gauge("assay_database_free_bytes", "Bytes of the database file that hold nothing");
-  const walBytes = gauge("assay_wal_bytes", "Size of the write-ahead log");
+  const walSize = gauge("assay_wal_bytes", "Size of the write-ahead log");
   const diskFree = gauge("assay_disk_free_bytes", "Free space of the file system with the data directory");
   const evidenceFiles = gauge("assay_evidence_files", "Contents that attestations name as evidence, each counted once");
   const evidenceBytes = gauge("assay_evidence_bytes", "Bytes of these contents");
@@ -134,8 +134,8 @@ export function createMetrics(sources: MetricSources): Metrics {
       else one.set(value);
     }
     if (directory === null) return;
-    const [wal, disk] = await Promise.all([stat(join(directory, "assay.db-wal")).then(({ size }) => size, () => 0), statfs(directory)]);
-    walBytes.set(wal);
+    walSize.set(walBytes(directory));
+    const disk = await statfs(directory);
     diskFree.set(disk.bavail * disk.bsize);
   }
 

@@ -15,6 +15,7 @@ import { trustIn } from "./http/peer.ts";
 import { createRecordingPool, openCustomTypes, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup/schedule.ts";
+import { endOf } from "./certificates.ts";
 import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
 import { defaultBaseUrl, withBasePath } from "./config.ts";
@@ -159,10 +160,12 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     await room.look();
     // Known for sure once the server listens; until then nobody asks.
     let baseUrl = config.baseUrl;
+    let certificateEnd = options.tls && endOf(options.tls.certificate);
     const metrics = config.metricsKey === null && config.metricsListen === null ? null : createMetrics({
       figures: store.figures, directory, now: systemSources.now, build: buildInfo(), jobKinds: () => jobKinds,
       readOnly: () => room.reason() !== null,
       lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
+      certificateEndsAt: () => certificateEnd,
       pools: () => ({ recording: pool.load(), ...customTypes.load() }),
     });
     const { writer, recorder, runner, jobKinds } = createWriting({
@@ -267,7 +270,10 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     return {
       urls: listening.map(({ url }) => url), baseUrl, metricsUrl, setup, stop: close,
       backUp: () => backups.make("signal"),
-      replacePair: (pair) => listening.forEach(({ server }) => replacePair(server, pair)),
+      replacePair(pair) {
+        for (const { server } of listening) replacePair(server, pair);
+        certificateEnd = endOf(pair.certificate);
+      },
     };
   } catch (error) {
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));

@@ -20,9 +20,10 @@ import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "..
 import type { Contents } from "../store/copy.ts";
 import { openAsIs, openCopy, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
+import { recordedPlaceIn } from "../store/evidence-place.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/lock.ts";
 import type { Lock } from "../store/lock.ts";
-import { DamagedEvidenceError, MissingEvidenceError } from "../vault/errors.ts";
+import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "../vault/errors.ts";
 import type { Vault } from "../vault/vault.ts";
 import { countHandedOver } from "../workers/reclaim.ts";
 import { syncPath } from "./durable.ts";
@@ -35,17 +36,21 @@ export type Watch = { begin(what: string, total: number, unit?: "bytes" | "files
 
 type FileTarget = { file: string; partial?: string; overwrite: boolean };
 
+export type BackupVault = Pick<Vault, "list" | "read" | "verify" | "close">;
+
 export type BackupOrder = {
   /** The data directory. */
   directory: string;
-  vault: Pick<Vault, "list" | "read" | "verify">;
   /**
    * An absolute path, compressed if it ends in .gz or .tgz, and what it is called as long as it is not complete, FILE.partial unless given;
    * or who takes the bytes.
    */
   target: FileTarget | { write(bytes: Uint8Array): Promise<void> };
-  /** Whether evidence goes into it. */
-  evidence: boolean;
+  /**
+   * Opens the evidence that goes into it, at the place that the database records (`recordedPlaceIn`); it is closed at the end. Null: the
+   * database alone.
+   */
+  evidence: ((recorded: string | null) => Promise<BackupVault>) | null;
   /** Whether evidence that is missing or damaged is left out; otherwise it is the end of the backup. */
   allowMissing: boolean;
   /** Bytes that stay free where the data directory is. */
@@ -89,8 +94,8 @@ const BLOCK = 256 * 1024;
 const SYNC_EVERY = 64 * MB;
 
 /**
- * @throws BackupError, IncompleteEvidenceError, DamagedDatabaseError, DataDirectoryInUseError, what openAsIs throws, what the signal
- *   was aborted with, what the operating system refuses. Nothing is left of the backup then.
+ * @throws BackupError, IncompleteEvidenceError, DamagedDatabaseError, DataDirectoryInUseError, what openAsIs and `evidence` throw, what the
+ *   signal was aborted with, what the operating system refuses. Nothing is left of the backup then.
  */
 export async function makeBackup(order: BackupOrder): Promise<Backup> {
   const { directory, target } = order;
@@ -104,7 +109,15 @@ export async function makeBackup(order: BackupOrder): Promise<Backup> {
     if (!("file" in target)) await mkdir(dirname(partial), { recursive: true, mode: 0o700 });
     const copy = await copyOf(order, partial);
     try {
-      return await writeArchive(order, copy);
+      // Asked of the copy, under the lock: nobody moves evidence away between the rows and the files.
+      const vault = order.evidence && (await order.evidence(recordedPlaceIn(copy.lines)));
+      try {
+        return await writeArchive(order, copy, vault);
+      } finally {
+        await vault?.close();
+      }
+    } catch (error) {
+      throw error instanceof EvidenceUnavailableError ? new BackupError(`the storage of the evidence gives no answer: ${error.why}`) : error;
     } finally {
       copy.lines.close();
       await copy.file.close();
@@ -141,7 +154,7 @@ async function refuseTarget({ file, overwrite }: FileTarget): Promise<void> {
 async function requireRoom({ directory, target, evidence, reserve }: BackupOrder, db: Db, parent: string): Promise<void> {
   const size = sizeOf(db);
   const plain = "file" in target && !isCompressed(target.file);
-  const needed = size + (plain ? size + (evidence ? countReferences(db).bytes : 0) : 0);
+  const needed = size + (plain ? size + (evidence === null ? 0 : countReferences(db).bytes) : 0);
   const [place, data] = await Promise.all([stat(parent), stat(directory)]);
   const { bavail, bsize } = await statfs(parent);
   const free = bavail * bsize - (place.dev === data.dev ? reserve : 0);
@@ -186,11 +199,12 @@ async function removeCopy(name: string): Promise<void> {
   for (const suffix of ["", "-journal", "-wal", "-shm"]) await rm(name + suffix, { force: true });
 }
 
-async function writeArchive(order: BackupOrder, { at, file: copy, bytes, contents, lines }: Copy): Promise<Backup> {
-  const { target, evidence, vault, program, watch, signal } = order;
-  const missing = evidence ? await missingOf(order, lines) : new Set<string>();
+async function writeArchive(order: BackupOrder, { at, file: copy, bytes, contents, lines }: Copy, vault: BackupVault | null): Promise<Backup> {
+  const { target, program, watch, signal } = order;
+  const missing = vault ? await missingOf(order, lines, vault) : new Set<string>();
   let manifest: Manifest | null = null;
-  const parts = { at, program, database: { copy, bytes, contents }, references: evidence ? () => references(lines) : null, missing, vault };
+  const evidence = vault && { references: () => references(lines), missing, vault };
+  const parts = { at, program, database: { copy, bytes, contents }, evidence };
   let done = 0;
   const archive = async function* (): AsyncGenerator<Uint8Array> {
     const pieces = archiveBytes(parts);
@@ -216,7 +230,7 @@ async function writeArchive(order: BackupOrder, { at, file: copy, bytes, content
  * an archive that has begun with one cannot go back.
  * @throws IncompleteEvidenceError unless it may be left out.
  */
-async function missingOf({ vault, allowMissing, watch, signal }: BackupOrder, lines: Db): Promise<Set<string>> {
+async function missingOf({ allowMissing, watch, signal }: BackupOrder, lines: Db, vault: BackupVault): Promise<Set<string>> {
   const missing = new Set<string>();
   const problems: string[] = [];
   watch.begin("looking for evidence", countReferences(lines).files, "files");

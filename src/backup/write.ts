@@ -8,15 +8,13 @@ import type { Vault } from "../vault/vault.ts";
 import { FORMAT_VERSION, MEMBER, evidenceMember, headText, manifestText, sha256, stampOf, sumsLine, timeOf } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 
-/** `at`: epoch seconds. `references` gives the same evidence in the same order each time; null: none goes into the archive. */
+/** `at`: epoch seconds. */
 export type ArchiveParts = {
   at: number;
   program: Head["program"];
   database: { copy: FileHandle; bytes: number; contents: Contents };
-  references: (() => Iterable<Reference>) | null;
-  /** Evidence that is left out. */
-  missing: ReadonlySet<string>;
-  vault: Pick<Vault, "read">;
+  /** Where it comes from; `references` gives the same evidence in the same order each time, `missing` is left out. Null: none goes in. */
+  evidence: { references(): Iterable<Reference>; missing: ReadonlySet<string>; vault: Pick<Vault, "read"> } | null;
 };
 
 /** Bytes that are read of the database at once. */
@@ -26,10 +24,10 @@ const BLOCK = 256 * 1024;
  * Gives the archive piece by piece and returns its manifest. A piece is good until the next one is asked for.
  * @throws MissingEvidenceError, DamagedEvidenceError, what the operating system refuses.
  */
-export async function* archiveBytes({ at, program, database, references, missing, vault }: ArchiveParts): AsyncGenerator<Uint8Array, Manifest, undefined> {
+export async function* archiveBytes({ at, program, database, evidence }: ArchiveParts): AsyncGenerator<Uint8Array, Manifest, undefined> {
   const { schemaVersion, rows } = database.contents;
   const head: Head = {
-    format: "assay-backup", format_version: FORMAT_VERSION, created_at: stampOf(at), program, schema_version: schemaVersion, evidence: references !== null,
+    format: "assay-backup", format_version: FORMAT_VERSION, created_at: stampOf(at), program, schema_version: schemaVersion, evidence: evidence !== null,
   };
   const mtime = timeOf(head);
   const begin = (name: string, size: number): Iterable<Uint8Array> => headOf({ name, size, mtime, mode: 0o600 });
@@ -49,14 +47,14 @@ export async function* archiveBytes({ at, program, database, references, missing
   opening.push(sumsLine(digest, MEMBER.database));
 
   const given = function* (): Generator<Reference> {
-    for (const reference of references?.() ?? []) if (!missing.has(reference.digest)) yield reference;
+    for (const reference of evidence?.references() ?? []) if (!evidence?.missing.has(reference.digest)) yield reference;
   };
-  const files = { count: 0, bytes: 0, missing: [...missing].sort() };
+  const files = { count: 0, bytes: 0, missing: [...(evidence?.missing ?? [])].sort() };
   let sumsBytes = Buffer.byteLength(opening.join(""));
-  for (const { digest, size } of given()) {
+  if (evidence) for (const { digest, size } of given()) {
     yield* begin(evidenceMember(digest), size);
     let read = 0;
-    for await (const block of vault.read(digest)) {
+    for await (const block of evidence.vault.read(digest)) {
       read += block.length;
       if (read <= size) yield block;
     }

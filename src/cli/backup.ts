@@ -9,7 +9,7 @@ import { MB } from "../domain/quantities.ts";
 import { OPTIONS } from "../options.ts";
 import { backupFailure, stopSignal } from "./backup-failures.ts";
 import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
-import { openEvidence } from "./data.ts";
+import { loadLibrary, openEvidence, requireData } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { showProgress } from "./progress.ts";
@@ -41,16 +41,17 @@ export const backup: Command = {
     if (problems.length > 0) throw commandFailure(problems, EXIT.usage);
     const { directory, access } = await evidenceDirectory(args, io);
 
+    requireData(directory);
+    loadLibrary(directory);
     const stop = stopSignal(io);
     const progress = showProgress(io, json);
-    const vault = await openEvidence(directory, access);
     const began = performance.now();
     let made: Backup;
     try {
       made = await makeBackup({
-        directory, vault, program: buildInfo(), now: systemSources.now, signal: stop, watch: progress,
+        directory, program: buildInfo(), now: systemSources.now, signal: stop, watch: progress,
         target: name === "-" ? { write: io.writeBytes } : { file: resolve(io.cwd, name), overwrite: args.switches.has("overwrite") },
-        evidence: !args.switches.has("without-evidence"),
+        evidence: args.switches.has("without-evidence") ? null : async (recorded) => (await openEvidence(directory, access, recorded)).vault,
         allowMissing: args.switches.has("allow-missing"),
         reserve: OPTIONS.diskReserve.parse(OPTIONS.diskReserve.default ?? "") ?? 0,
         ...(args.switches.has("verify") ? { check: (partial: string) => checkFile(partial, stop) } : {}),
@@ -61,7 +62,6 @@ export const backup: Command = {
       throw backupFailure(error, name);
     } finally {
       progress.end();
-      await vault.close();
     }
 
     const { manifest: { created_at, schema_version, database, files, evidence }, bytes, sha256 } = made;

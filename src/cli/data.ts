@@ -6,16 +6,15 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { newPublicId, prepareDirectory, systemSources } from "../assay.ts";
-import { agreedPlace, openPlace } from "../evidence.ts";
-import type { EvidenceAccess } from "../evidence.ts";
+import { agreedPlace, openPlace, partsToRead } from "../evidence.ts";
+import type { EvidenceAccess, OpenedEvidence } from "../evidence.ts";
 import { loadAddon } from "../store/addon.ts";
-import { openAsIs, openDatabase, openReadOnly, readHeader, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
+import { openDatabase, openReadOnly, readHeader, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
-import { IN_DIRECTORY, recordedPlaceIn } from "../store/evidence-place.ts";
+import { IN_DIRECTORY } from "../store/evidence-place.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { isServed, lockDirectory } from "../store/lock.ts";
-import type { Vault } from "../vault/vault.ts";
 import { commandFailure } from "./frame.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
@@ -99,25 +98,13 @@ function stampOf(file: string): string {
 const movedOn = (file: string): Error => commandFailure(`${file} was changed while it was read, because a server started or a command wrote: nothing can be said, run this again`);
 
 /**
- * The evidence of a data directory, where its database says that it is kept; `access` is what `evidenceDirectory` gave (configuration.ts),
- * `recorded` for who has the database open already. Whoever opened it closes it.
- * @throws what `recordedPlace` throws, EvidencePlaceError when another storage is configured than the one that the evidence is on, or its keys
- *   are not given.
+ * The evidence of a data directory to be read or swept, where its database says that it is kept (`recorded`); `access` is what
+ * `evidenceDirectory` gave (configuration.ts). Whoever opened it closes it.
+ * @throws EvidencePlaceError when another storage is configured than the one that the evidence is on, or its keys are not given.
  */
-export async function openEvidence(directory: string, access: EvidenceAccess, recorded = recordedPlace(directory)): Promise<Vault> {
-  return (await openPlace({ place: placeFor(recorded, access), parts: prepareDirectory(directory), access }, newPublicId)).vault;
-}
-
-/** Where the database of a data directory says that the evidence is, whatever its schema. @throws what `openAsIs` throws */
-export function recordedPlace(directory: string): string | null {
-  requireData(directory);
-  loadLibrary(directory);
-  const db = openAsIs(directory);
-  try {
-    return recordedPlaceIn(db);
-  } finally {
-    db.close();
-  }
+export async function openEvidence(directory: string, access: EvidenceAccess, recorded: string | null): Promise<OpenedEvidence> {
+  const place = placeFor(recorded, access);
+  return openPlace({ place, parts: partsToRead(directory, place), access }, newPublicId);
 }
 
 /** The recorded place; a command need not be told what the database knows. @throws EvidencePlaceError where another one is configured */

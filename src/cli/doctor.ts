@@ -1,6 +1,5 @@
 /** `assay doctor`: whether an installation is in order, without touching it. */
 import { accessSync, constants, existsSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Config } from "../options.ts";
 import { missingOptions } from "../config.ts";
@@ -8,7 +7,8 @@ import { checkCertificate } from "../doctor/certificate.ts";
 import { fail, machine, ok, warn } from "../doctor/check.ts";
 import type { Check } from "../doctor/check.ts";
 import { newPublicId } from "../assay.ts";
-import { openPlace } from "../evidence.ts";
+import { agreedPlace, EvidencePlaceError, openPlace, partsToRead } from "../evidence.ts";
+import { IN_DIRECTORY } from "../store/evidence-place.ts";
 import type { EvidenceAccess } from "../evidence.ts";
 import { EvidenceUnavailableError } from "../vault/errors.ts";
 import { diagnose } from "../doctor/doctor.ts";
@@ -35,7 +35,7 @@ export const doctor: Command = {
     const { checks, newer } = await diagnose({
       directory, config,
       certificate: () => certificateOf(config, io.cwd),
-      evidence: () => checkEvidence(directory, config, io),
+      evidence: (recorded) => checkEvidence(directory, recorded, config, io),
     });
     const count = (level: Check["level"]): number => checks.filter((check) => check.level === level).length;
     const [warnings, failures] = [count("warn"), count("fail")];
@@ -53,20 +53,26 @@ export const doctor: Command = {
   },
 };
 
-/** Where files of evidence are; the server itself makes the directory. */
-async function checkEvidence(directory: string, config: Config, io: Io): Promise<Check> {
+/** Where files of evidence are, judged as a start does; the server itself makes the directory. */
+async function checkEvidence(directory: string, recorded: string | null, config: Config, io: Io): Promise<Check> {
   const name = "evidence store";
-  if (config.evidenceStore !== null) return checkStorage(directory, config.evidenceStore, evidenceAccess(config, await readAuthorities(config, io), io));
+  try {
+    const agreed = agreedPlace(recorded, config.evidenceStore);
+    if (agreed !== IN_DIRECTORY) return await checkStorage(directory, agreed, evidenceAccess(config, await readAuthorities(config, io), io));
+  } catch (error) {
+    if (error instanceof EvidencePlaceError) return fail(name, error.message, "the server does not start like this; assay help evidence-storage");
+    throw error;
+  }
   const place = join(directory, "evidence");
   if (!existsSync(place)) return warn(name, `there is no ${place}`, "if there was evidence, restore it; the server makes an empty one when it starts");
   accessSync(place, constants.R_OK | constants.X_OK);
   return ok(name, place);
 }
 
-/** Asks the storage for one object that is not there. Nothing is staged, so any directory will do for that. */
+/** Asks the storage for one object that is not there. */
 async function checkStorage(directory: string, place: string, access: EvidenceAccess): Promise<Check> {
   const name = "evidence store";
-  const { vault, remote } = await openPlace({ place, parts: { evidence: directory, staging: tmpdir() }, access }, newPublicId);
+  const { vault, remote } = await openPlace({ place, parts: partsToRead(directory, place), access }, newPublicId);
   try {
     await remote?.probe();
     return ok(name, `${place} answers`);

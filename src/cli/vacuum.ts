@@ -5,6 +5,8 @@ import type { EvidenceAccess } from "../evidence.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../store/lock.ts";
 import { spaceStore } from "../store/space.ts";
 import { damageOf, databaseBytes, NoRoomError, vacuumDatabase } from "../store/vacuum.ts";
+import { EvidenceUnavailableError } from "../vault/errors.ts";
+import type { Vault } from "../vault/vault.ts";
 import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
 import { openData, openEvidence, requireData } from "./data.ts";
 import type { Data } from "./data.ts";
@@ -48,7 +50,13 @@ async function work(directory: string, access: EvidenceAccess | null): Promise<D
   try {
     const data = openData(directory, { locked: true });
     try {
-      return { sizes: written(data, directory), swept: access && (await sweep(data, directory, access)) };
+      // Opened first: without the keys of a storage nothing is begun.
+      const evidence = access && (await openEvidence(directory, access, data.store.evidencePlace.current())).vault;
+      try {
+        return { sizes: written(data, directory), swept: evidence && (await sweep(data, directory, evidence)) };
+      } finally {
+        await evidence?.close();
+      }
     } finally {
       data.db.close();
     }
@@ -77,15 +85,19 @@ function written({ db }: Data, directory: string): { before: number; after: numb
   return { before, after: databaseBytes(directory) };
 }
 
-/** @throws DataDirectoryInUseError while a backup is made, which needs what its copy of the database names. */
-async function sweep({ store }: Data, directory: string, access: EvidenceAccess): Promise<{ removed: number; bytes: number }> {
+/**
+ * @throws DataDirectoryInUseError while a backup is made, which needs what its copy of the database names; a command failure when the storage
+ *   of the evidence gives no answer.
+ */
+async function sweep({ store }: Data, directory: string, evidence: Vault): Promise<{ removed: number; bytes: number }> {
   const lock = lockEvidence(directory);
   if (!lock) throw new DataDirectoryInUseError(`a backup of ${directory} is being made: the database was written anew, and no evidence was removed; try again when that is done`);
-  const vault = await openEvidence(directory, access, store.evidencePlace.current());
   try {
-    return await vault.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+    return await evidence.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+  } catch (error) {
+    if (!(error instanceof EvidenceUnavailableError)) throw error;
+    throw commandFailure(`the database was written anew, but the storage of the evidence gives no answer: ${error.why}. Run this again to remove what no record names, or leave it to the server`);
   } finally {
-    await vault.close();
     lock.release();
   }
 }

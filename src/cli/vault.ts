@@ -4,11 +4,12 @@ import { parseEvidenceStore } from "../option-values.ts";
 import { openPlace } from "../evidence.ts";
 import { IN_DIRECTORY } from "../store/evidence-place.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../store/lock.ts";
+import type { Lock } from "../store/lock.ts";
 import { EvidenceUnavailableError } from "../vault/errors.ts";
 import type { Vault } from "../vault/vault.ts";
 import type { Args } from "./args.ts";
 import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
-import { change, openData, placeFor, withData } from "./data.ts";
+import { change, openData, openEvidence, placeFor, withData } from "./data.ts";
 import type { Data } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
@@ -30,7 +31,7 @@ export const vaultStatus: Command = {
     const { directory, access } = await evidenceDirectory(args, io);
     const { recorded, total } = withData(directory, ({ store }) => ({ recorded: store.evidencePlace.current(), total: store.figures.evidence() }));
     const place = placeFor(recorded, access);
-    const { vault, remote } = await openPlace({ place, parts: prepareDirectory(directory), access }, newPublicId);
+    const { vault, remote } = await openEvidence(directory, access, recorded);
     let why: string | null = null;
     try {
       await remote?.probe();
@@ -84,28 +85,28 @@ export const vaultMigrate: Command = {
     withMove(args, io, async (move) => {
       const { data, directory, from, to, source, target, signal } = move;
       const lock = lockDirectory(directory);
+      // From the beginning, so that a backup that reads from the old place is the end of it before anything was moved.
+      const alone = args.switches.has("remove-source") ? lockToRemove(directory, lock) : null;
       try {
         const copied = await copy(move, args, io);
         if (!args.switches.has("allow-missing")) refuseLost(copied, "nothing was switched; with --allow-missing the rest is moved without them");
         if ((await countThere(data.store, target, signal)) < copied.files) throw commandFailure("the target lost files while others were copied; nothing was switched, run this again");
         change(data, () => operatorOf(data.store, "vault migrate").moveEvidence(from, to));
-        const removed = args.switches.has("remove-source") ? await removeAll(directory, source) : null;
+        const removed = alone && (await source.sweep({ isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY })).removed;
         tell(args, io, move, copied, { switched: true, removed });
       } finally {
+        alone?.release();
         lock.release();
       }
     }),
 };
 
-/** Empties the place before. @throws DataDirectoryInUseError while a backup reads from it; what was moved has moved, and counts. */
-async function removeAll(directory: string, source: Vault): Promise<number> {
-  const lock = lockEvidence(directory);
-  if (!lock) throw new DataDirectoryInUseError("a backup reads from the old place: the evidence was moved and nothing was removed; remove the old files by hand when the backup is done");
-  try {
-    return (await source.sweep({ isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY })).removed;
-  } finally {
-    lock.release();
-  }
+/** The right to remove evidence; gives `lock` back where it is not to be had. @throws DataDirectoryInUseError */
+function lockToRemove(directory: string, lock: Lock): Lock {
+  const alone = lockEvidence(directory);
+  if (alone) return alone;
+  lock.release();
+  throw new DataDirectoryInUseError(`a backup of ${directory} is being made, which reads the evidence where it is: nothing was moved, try again when that is done`);
 }
 
 type Move = { directory: string; data: Data; from: string; to: string; source: Vault; target: Vault; signal: AbortSignal };

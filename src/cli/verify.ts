@@ -37,7 +37,7 @@ export const verify: Command = {
     const results = await withDataReadOnly(directory, async (db) => {
       const recorded = recordedPlaceIn(db);
       const elsewhere = placeFor(recorded, access) !== IN_DIRECTORY;
-      const vault = elsewhere || existsSync(join(directory, "evidence")) ? await openEvidence(directory, access, recorded) : null;
+      const vault = elsewhere || existsSync(join(directory, "evidence")) ? (await openEvidence(directory, access, recorded)).vault : null;
       try {
         return await inspect({ db, vault: vault ?? NO_EVIDENCE, staged: listStaged(join(directory, "staging")), quick, now: systemSources.now(), progress });
       } finally {

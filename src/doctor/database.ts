@@ -1,6 +1,7 @@
 /** The database: its version and its shape from the file alone, and what waits in it, where it can be opened without changing anything. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import { bindingPlaceIn } from "../store/evidence-place.ts";
 import { APPLICATION_ID, readHeader, schemaVersion } from "../store/database.ts";
 import type { Db, FileHeader } from "../store/database.ts";
 import type { Check, Machine } from "./check.ts";
@@ -64,6 +65,8 @@ export function checkFreePages({ pages, freePages, pageSize, autoVacuum }: FileH
 export type Contents = {
   /** Bytes of evidence that rows name, each file once. */
   evidence: number;
+  /** Where the database records that it is kept; null while rows name none. */
+  place: string | null;
   /** Time of the latest change; null when there is none. Epoch seconds. */
   newest: number | null;
   /** By how much the latest changes go back in time at most, in seconds. */
@@ -97,5 +100,5 @@ export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "n
     `SELECT max(timestamp) AS newest, max(before - timestamp) AS backwards FROM (
        SELECT timestamp, lag(timestamp) OVER (ORDER BY id) AS before FROM (SELECT id, timestamp FROM audit_log ORDER BY id DESC LIMIT 1000))`,
   );
-  return { evidence: totals?.bytes ?? 0, newest: latest.newest, backwards: latest.backwards ?? 0, checks: [deliveries, jobCheck] };
+  return { evidence: totals?.bytes ?? 0, place: bindingPlaceIn(db), newest: latest.newest, backwards: latest.backwards ?? 0, checks: [deliveries, jobCheck] };
 }

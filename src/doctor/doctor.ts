@@ -24,8 +24,8 @@ export type DoctorParts = {
   config: Config;
   /** The check of the certificate; null where none is configured. */
   certificate(): Check | null;
-  /** The check of where evidence is kept. */
-  evidence(): Promise<Check>;
+  /** The check of where evidence is kept, and of what the database records of that; null: nothing, or it could not be asked. */
+  evidence(recorded: string | null): Promise<Check>;
   machine?: Machine;
 };
 
@@ -59,9 +59,9 @@ export async function diagnose({ directory, config, certificate, evidence, machi
       checks.push(...("checks" in looked ? looked.checks : [looked]));
     }
     checks.push(guarded("clock", () => checkClock(directory, contents?.newest ?? null, contents?.backwards ?? 0, machine)));
-    const needed = header && header.pages * header.pageSize + (config.evidenceStore === null ? (contents?.evidence ?? 0) : 0);
+    const needed = header && header.pages * header.pageSize + (contents?.evidence ?? 0);
     checks.push(guarded("backup", () => checkBackups(config.backupDirectory ?? join(directory, "backups"), needed, config.backupEvery, machine)), guarded("copies before upgrades", () => checkCopies(directory)));
-    checks.push(await evidence().catch((error: unknown) => unmade("evidence store", error)));
+    checks.push(await evidence(contents?.place ?? null).catch((error: unknown) => unmade("evidence store", error)));
   }
   checks.push(guarded("open files", () => checkOpenFiles(server, machine)), guarded("memory", () => checkMemory(machine)));
   checks.push(await checkAddress(config.listen, server).catch((error: unknown) => unmade("address", error)));

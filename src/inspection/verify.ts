@@ -7,6 +7,7 @@
  * of its own: a statement, a hundred trails, a thousand snapshots.
  */
 import type { Db } from "../store/database.ts";
+import { EvidenceUnavailableError } from "../vault/errors.ts";
 import type { Vault } from "../vault/vault.ts";
 import { isDamagedFile, reasonOf } from "./check.ts";
 import type { Finding, Sink } from "./check.ts";
@@ -73,7 +74,9 @@ export async function verify({ db, vault, staged, quick, now, progress }: Verify
       // A damaged page shows as any error at all of whatever reads it.
       const damaged = isDamagedFile(error) || results.some(({ damage }) => damage > 0);
       if (!damaged) throw error;
-      sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
+      // A storage that does not answer says nothing of what was found before, and nothing is found in it.
+      if (error instanceof EvidenceUnavailableError) sink.note("evidence", `was not looked at, because its storage gives no answer: ${error.why}`);
+      else sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
     }
     results.push(result);
     done(result);

@@ -29,16 +29,17 @@ const { directory, home, file, partial, allowMissing, reserve, program, at } = w
 const stop = new AbortController();
 port.once("message", () => stop.abort(new Error("the server stops")));
 
-void openPlace(home, randomUUID).then(({ vault }) => makeBackup({
-  directory, vault, allowMissing, reserve, program,
+void makeBackup({
+  directory, allowMissing, reserve, program,
   target: { file, partial, overwrite: false },
-  evidence: true,
+  // The place of the server, with which the database agrees as long as it runs.
+  evidence: async () => (await openPlace(home, randomUUID)).vault,
   now: () => at,
   signal: stop.signal,
   watch: { begin: () => undefined, reach: () => undefined },
   // Whoever relies on it without ever looking at it needs one that was read back.
   check: (path) => checkFile(path, stop.signal),
-})).then(
+}).then(
   ({ manifest: { database, files }, bytes, sha256 }): BackupNews => ({
     made: { bytes, sha256, rows: Object.values(database.rows).reduce((sum, count) => sum + count, 0), files: files.count, missing: files.missing.length },
   }),

@@ -234,7 +234,7 @@ test("later formats and schemas are refused before anything is unpacked", async 
 });
 
 test("a database alone says so, and is taken by who says so", async () => {
-  const bare = await backUp(given, { evidence: false });
+  const bare = await backUp(given, { evidence: null });
   assert.equal((await partsOf(bare.archive)).map(({ name }) => name), ["assay-backup.json", "assay.db", "SHA256SUMS", "manifest.json"]);
   assert.equal([bare.manifest.evidence, bare.manifest.files], [false, { count: 0, bytes: 0, missing: [] }]);
   const error = await refused(bare.archive);

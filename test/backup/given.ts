@@ -49,7 +49,7 @@ type Given = Awaited<ReturnType<typeof givenData>>;
 export async function backUp({ data, server }: Given, order: Partial<BackupOrder> = {}) {
   const pieces: Buffer[] = [];
   const backup = await makeBackup({
-    directory: data, vault: server.vault, target: { write: async (bytes) => void pieces.push(Buffer.from(bytes)) }, evidence: true, allowMissing: false,
+    directory: data, target: { write: async (bytes) => void pieces.push(Buffer.from(bytes)) }, evidence: async () => ({ ...server.vault, close: async () => undefined }), allowMissing: false,
     reserve: 0, program: PROGRAM, now: () => AT, signal: new AbortController().signal, watch: QUIET, ...order,
   });
   return { ...backup, archive: Buffer.concat(pieces) };
