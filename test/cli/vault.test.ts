@@ -1,14 +1,14 @@
 /** `assay vault`: the evidence moves between the data directory and a real S3 server, and at any moment one of both is complete and counts. */
-import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { lockDirectory } from "../../src/store/lock.ts";
 import { evidencePath } from "../../src/vault/layout.ts";
-import { fresh, startServer } from "../given.ts";
 import { contentOf, digestOf, removeRoots } from "../vault/given.ts";
 import { answer, BUCKET, freePort, KEYS, startStorage } from "../vault/s3.ts";
 import type { Storage } from "../vault/s3.ts";
+import { BYTES, CONTENTS, DIGESTS, onData as onStorage } from "./evidence-given.ts";
 import { auditOf, cli, inDirectory, look, start } from "./in-process.ts";
 
 let storage: Storage;
@@ -21,47 +21,7 @@ test.after(async () => {
   removeRoots();
 });
 
-const CONTENTS = [contentOf(10, 1), contentOf(1000, 2), contentOf(300_000, 3)];
-const BYTES = 301_010;
-
-/** A stopped data directory with evidence that attestations name, a place on the storage, and a command on both. */
-async function onData<T>(body: (given: {
-  directory: string;
-  place: string;
-  prefix: string;
-  env: Record<string, string>;
-  vault(...words: string[]): ReturnType<typeof cli>;
-  inDirectory(): string[];
-  onStorage(): string[];
-}) => Promise<T>): Promise<T> {
-  return inDirectory(async (directory) => {
-    const server = await startServer({ directory });
-    const at = server.given.org();
-    const flow = await server.given.flow(at);
-    const trail = await server.given.trail(at, { flow });
-    for (const content of CONTENTS) await server.given.attestation(at, { flow, trail, file: { name: "attachment_file", filename: "report.bin", content } });
-    await server.stop();
-    const prefix = fresh("prefix");
-    const env = { ASSAY_DATA: directory, ASSAY_S3_ENDPOINT: storage.endpoint, ASSAY_S3_ACCESS_KEY: KEYS.accessKey, ASSAY_S3_SECRET_KEY: KEYS.secretKey };
-    const below = (root: string): string[] => {
-      try {
-        return readdirSync(root, { recursive: true, withFileTypes: true }).flatMap((entry) =>
-          entry.isFile() && !/\.(md5|json)$/.test(entry.name) ? [entry.parentPath.slice(-2) + entry.name.replace("._S3rver_object", "")] : []).sort();
-      } catch {
-        return [];
-      }
-    };
-    return body({
-      directory, prefix, env,
-      place: `s3://${BUCKET}/${prefix}`,
-      vault: (...words) => cli(["vault", ...words], { env }),
-      inDirectory: () => below(join(directory, "evidence")),
-      onStorage: () => below(join(storage.directory, prefix)),
-    });
-  });
-}
-
-const DIGESTS = CONTENTS.map(digestOf).sort();
+const onData = <T>(body: Parameters<typeof onStorage<T>>[1]): Promise<T> => onStorage(storage, body);
 const recorded = (directory: string): string | null => look(directory, ({ evidencePlace }) => evidencePlace.current());
 
 test("evidence moves to the storage and back, checked, and the database names the place where it is", async () => {
