@@ -1,4 +1,5 @@
 /** `assay serve` with a certificate: what it says of files that cannot serve, and SIGHUP. */
+import { X509Certificate } from "node:crypto";
 import { chmodSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -99,6 +100,26 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
     const { code, err } = await server.stop();
     assert.equal([code, linesOf(err).some(({ level }) => level === "warn")], [0, false]);
+  }));
+
+test("the metrics tell when the certificate that is in use ends", () =>
+  inDirectory(async (directory) => {
+    put(directory, FIRST);
+    const server = start(serve(directory, "--metrics-listen", "127.0.0.1:0"));
+    const [, url = ""] = /metrics: (http:\S+)/.exec(await server.wrote(/API reference[^]*metrics: \S+\n|metrics: \S+\n[^]*API reference/)) ?? [];
+    const told = async (): Promise<number> =>
+      Number(/^assay_certificate_end_timestamp_seconds (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
+    const endOf = ({ certificate }: { certificate: string }): number => Date.parse(new X509Certificate(certificate).validTo) / 1000;
+    assert.is(await told(), endOf(FIRST));
+    put(directory, ENDED);
+    server.signal("SIGHUP");
+    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    assert.is(await told(), endOf(ENDED));
+    put(directory, { ...SECOND, key: FIRST.key });
+    server.signal("SIGHUP");
+    await server.wrote(/cannot be used: the one in use stays/);
+    assert.is(await told(), endOf(ENDED));
+    await server.stop();
   }));
 
 test("SIGHUP without a certificate is logged and ends nothing", () =>
