@@ -71,7 +71,7 @@ export function checkBackups(place: string, needed: number | null, every: number
   return ok(name, told);
 }
 
-/** Copies that were made before migrations; nobody deletes them but the operator. */
+/** Copies that were made before migrations; those of the last upgrades stay until the operator deletes them. */
 export function checkCopies(directory: string): Check {
   const found = entriesOf(join(directory, "backups"), /^assay-schema-\d+-before-\d+-.*\.db$/);
   const bytes = found.reduce((sum, { size }) => sum + size, 0);

@@ -105,6 +105,32 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
     await third.server.stop();
   }));
 
+test("a backup of the server and one by hand have the evidence of the storage, and verify reads it there", () =>
+  inDirectory(async (directory) => {
+    const [data, place, env] = [join(directory, "data"), `s3://${BUCKET}/saved`, environment()];
+    const { server, client } = await serving(data, place, "--backup-every", "24h");
+    const digests: string[] = [];
+    for (const size of [10, 300_000, LARGE]) {
+      await told(report(client, `report-${size}`, contentOf(size, 50)), 201);
+      digests.push(digestOf(contentOf(size, 50)));
+    }
+    await server.wrote(/"msg":"made a backup"/);
+    process.kill(server.pid, "SIGUSR1");
+    await server.wrote(/"msg":"made a backup"[^]*"msg":"made a backup"/);
+    const byHand = join(directory, "by-hand.tar");
+    assert.is((await run(["backup", byHand, "--data", data, "--verify"], { env })).code, 0);
+    assert.is((await run(["verify", "--data", data], { env })).code, 0);
+    await server.stop();
+    const names = readdirSync(join(data, "backups")).sort();
+    for (const [index, file] of [join(data, "backups", names.at(-1) ?? ""), byHand].entries()) {
+      const target = join(directory, `restored-${index}`);
+      const restored = await run(["restore", file, "--data", target]);
+      assert.is(restored.code, 0, restored.stderr);
+      for (const digest of digests) assert.is(digestOf(readFileSync(evidencePath(join(target, "evidence"), digest))), digest);
+      assert.is((await run(["verify", "--data", target])).code, 0);
+    }
+  }));
+
 test("a server that is killed while evidence is on its way leaves no row without its object", () =>
   inDirectory(async (directory) => {
     const [data, place] = [join(directory, "data"), `s3://${BUCKET}/killed`];

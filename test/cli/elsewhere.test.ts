@@ -122,7 +122,9 @@ test("a storage that is configured before the evidence was moved is told, and no
       assert.match(err, `the evidence is kept in the data directory, but --evidence-store is ${place}`);
     }
     assert.not.ok(existsSync(join(directory, "..", "never.tar")));
+    rmSync(join(directory, "staging"), { recursive: true });
     assert.is((await cli(["verify"], { env })).code, 0);
+    assert.not.ok(existsSync(join(directory, "staging")), "it makes nothing");
   });
 });
 
