@@ -27,6 +27,9 @@ const AT_ONCE = 3;
 // The tests of the packaged executable take three minutes, all others less than one. A group that hangs is killed, and told.
 const GROUP_DEADLINE_SECONDS = 600;
 
+/** The groups that take longest, the very longest last. */
+const LONGEST = ["whole", "cli", "ui", "api", "binary"];
+
 const directory = import.meta.dirname;
 
 if (process.send === undefined) await runSuite(process.argv[2] ?? "");
@@ -73,9 +76,6 @@ function groupByDirectory(files: readonly string[]): [string, string[]][] {
   // What takes longest begins first, so that it does not end alone.
   return [...groups].sort(([a], [b]) => LONGEST.indexOf(b) - LONGEST.indexOf(a));
 }
-
-/** The groups that take longest, the very longest last. */
-const LONGEST = ["whole", "cli", "ui", "api", "binary"];
 
 /** Runs one group in a child process, prints its output in one piece and returns its counts. */
 async function startGroup(name: string, files: readonly string[]): Promise<Counts> {
