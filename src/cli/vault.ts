@@ -85,9 +85,10 @@ export const vaultMigrate: Command = {
     withMove(args, io, async (move) => {
       const { data, directory, from, to, source, target, signal } = move;
       const lock = lockDirectory(directory);
-      // From the beginning, so that a backup that reads from the old place is the end of it before anything was moved.
-      const alone = args.switches.has("remove-source") ? lockToRemove(directory, lock) : null;
+      let alone: Lock | null = null;
       try {
+        // From the beginning, so that a backup that reads from the old place is the end of it before anything was moved.
+        if (args.switches.has("remove-source")) alone = lockToRemove(directory);
         const copied = await copy(move, args, io);
         if (!args.switches.has("allow-missing")) refuseLost(copied, "nothing was switched; with --allow-missing the rest is moved without them");
         if ((await countThere(data.store, target, signal)) < copied.files) throw commandFailure("the target lost files while others were copied; nothing was switched, run this again");
@@ -101,11 +102,10 @@ export const vaultMigrate: Command = {
     }),
 };
 
-/** The right to remove evidence; gives `lock` back where it is not to be had. @throws DataDirectoryInUseError */
-function lockToRemove(directory: string, lock: Lock): Lock {
-  const alone = lockEvidence(directory);
-  if (alone) return alone;
-  lock.release();
+/** The right to remove evidence. @throws DataDirectoryInUseError */
+function lockToRemove(directory: string): Lock {
+  const lock = lockEvidence(directory);
+  if (lock) return lock;
   throw new DataDirectoryInUseError(`a backup of ${directory} is being made, which reads the evidence where it is: nothing was moved, try again when that is done`);
 }
 

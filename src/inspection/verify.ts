@@ -74,8 +74,8 @@ export async function verify({ db, vault, staged, quick, now, progress }: Verify
       // A damaged page shows as any error at all of whatever reads it.
       const damaged = isDamagedFile(error) || results.some(({ damage }) => damage > 0);
       if (!damaged) throw error;
-      // A storage that does not answer says nothing of what was found before, and nothing is found in it.
-      if (error instanceof EvidenceUnavailableError) sink.note("evidence", `was not looked at, because its storage gives no answer: ${error.why}`);
+      // A storage that does not answer is no damage of the database; but what nobody looked at is not in order either.
+      if (error instanceof EvidenceUnavailableError) sink.found("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
       else sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
     }
     results.push(result);

@@ -166,8 +166,9 @@ test("a storage that does not answer is a failure in words, and nothing is missi
       look(directory, (_, db) => db.exec("CREATE TABLE added (id INTEGER PRIMARY KEY) STRICT"));
       const found = await cli(["verify"], { env: down });
       assert.is(found.code, 5, "what was found is not hidden by it");
-      assert.match(found.out, /note: evidence was not looked at, because its storage gives no answer: .*ECONNREFUSED/);
-      assert.match(found.out, "Damage: 1 problem in schema");
+      assert.match(found.out, /evidence: cannot be looked at, because its storage gives no answer: .*ECONNREFUSED/);
+      assert.match(found.out, "Damage: 2 problems in schema, evidence");
+      assert.not.match(found.out, "missing");
     });
   });
 });
