@@ -24,13 +24,15 @@ import { prepare, writeUntilGone, writers } from "../crash/load.ts";
 import type { Lane } from "../crash/load.ts";
 import { readers } from "./readers.ts";
 
-/** Seconds between two kills, and cycles between two backups. */
+/** Seconds from a start to its kill, and between two backups. */
 const KILL_EVERY = 20;
-const BACKUP_EVERY = 3;
+const BACKUP_EVERY = 60;
 /** Lanes, and milliseconds that each rests after a request: some hundred requests a second, for an installation to live with for ten minutes. */
 const WRITERS = 6;
 const READERS = 4;
 const REST = 60;
+/** As many for those who change environments: each of their requests writes hundreds of rows. */
+const LONG_REST = 250;
 /** Milliseconds between two looks at memory and log. */
 const LOOK = 500;
 /** Bytes that the write-ahead log may have at most. */
@@ -64,9 +66,9 @@ async function command(args: readonly string[]): Promise<string> {
   return Buffer.concat(out ?? []).toString();
 }
 
-const paced = <T>(lane: Lane<T>): Lane<T> => async () => {
+const paced = <T>(lane: Lane<T>, rest: number): Lane<T> => async () => {
   const done = await lane();
-  await sleep(REST);
+  await sleep(rest);
   return done;
 };
 
@@ -136,21 +138,37 @@ let server = await start([...serveOn(data), "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
 
+/** What was acknowledged before a kill is there, and the database is whole: asked of the next server while the next load runs. */
+async function lookedAt(cycle: number, entries: readonly Any[], since: number): Promise<void> {
+  for (const text of await missing(server.url, data, entries, since)) problems.push(`cycle ${cycle}: LOST ${text}`);
+  await command(["verify", "--quick", "--data", data, "--json"]);
+  counts.verified += 1;
+}
+
+let looking: Promise<void> = Promise.resolve();
+let backingUp: Promise<void> = Promise.resolve();
+let lastBackup = -Infinity;
 for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length === 0; cycle += 1) {
   const api = apiOf(server.url);
   const entries: Any[] = [];
-  const since = Date.now() / 1000;
+  const started = Date.now();
   const forget = watch(server.pid);
-  const lanes: Lane<Any>[] = [...writers(api, WRITERS, seed * 10_000 + cycle), ...environmentWriters(api, world, seed * 10_000 + cycle)];
-  const reading = readers(api, READERS, seed * 10_000 + cycle).map((lane): Lane<Any> => async () => {
+  const own = seed * 10_000 + cycle;
+  const reading = readers(api, READERS, own).map((lane): Lane<Any> => async () => {
     counts.reads += 1;
     return lane();
   });
+  const lanes = [...[...writers(api, WRITERS, own), ...reading].map((lane: Lane<Any>) => paced(lane, REST)), ...environmentWriters(api, world, own).map((lane) => paced(lane, LONG_REST))];
   // Acknowledged at once, so that a backup that begins now knows of it.
-  const load = writeUntilGone([...lanes, ...reading].map(paced), { push: (entry) => (all.push(entry), entries.push(entry)) });
-  // It may well outlast the kill.
-  const backup = cycle % BACKUP_EVERY === 1 ? sleep(2_000).then(() => backUpAndRestore(cycle)) : null;
-  await sleep(KILL_EVERY * 1_000);
+  const load = writeUntilGone(lanes, { push: (entry) => (all.push(entry), entries.push(entry)) });
+  if (Date.now() - lastBackup >= (BACKUP_EVERY - KILL_EVERY / 2) * 1_000) {
+    // The one before must have ended; this one may well outlast the kill.
+    await backingUp;
+    lastBackup = Date.now();
+    backingUp = sleep(2_000).then(() => backUpAndRestore(cycle));
+  }
+  await sleep(Math.max(0, KILL_EVERY * 1_000 - (Date.now() - started)));
+  await looking;
   forget();
   const killed = await server.stop("SIGKILL");
   counts.kills += 1;
@@ -158,14 +176,12 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
   for (const refused of await load) problems.push(`cycle ${cycle}: refused ${refused}`);
   server = await start(serveOn(data));
   for (const text of leftInStaging(data)) problems.push(`cycle ${cycle}: ${text}`);
-  for (const text of await missing(server.url, data, entries, since)) problems.push(`cycle ${cycle}: LOST ${text}`);
   for (const text of await settled(server.url)) problems.push(`cycle ${cycle}: ${text}`);
-  await command(["verify", "--quick", "--data", data, "--json"]);
-  counts.verified += 1;
-  await backup;
+  looking = lookedAt(cycle, entries, started / 1000);
   const seconds = Math.round((Date.now() - began) / 1000);
-  console.log(`${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged and found, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`);
+  console.log(`${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`);
 }
+await Promise.all([looking, backingUp]);
 
 for (const text of await missing(server.url, data, all, 0)) problems.push(`at the end: LOST ${text}`);
 const stopped = await server.stop();
