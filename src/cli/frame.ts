@@ -186,7 +186,7 @@ function help(commands: readonly Command[], argv: readonly string[], io: Io): nu
   const [first] = words;
   const command = find(commands, words);
   const group = first === undefined ? [] : groupOf(commands, first);
-  const topic = first !== undefined && words.length === 1 ? topicText(first) : null;
+  const topic = first !== undefined && words.length === 1 ? topicText(first.toLowerCase()) : null;
   if (first === undefined) io.stdout(overview(commands));
   else if (command && words.length === command.name.split(" ").length) io.stdout(commandHelp(command) + (topic === null ? "" : `\n${topic}`));
   else if (group.length > 0 && words.length === 1) io.stdout(groupHelp(group, first) + (topic === null ? "" : `\n${topic}`));

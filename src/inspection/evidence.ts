@@ -70,6 +70,8 @@ export async function checkEvidence(
     step((bytes += file.size));
   };
 
+  // Also where there is none: it was looked for.
+  looked("files", 0);
   const files = vault.list()[Symbol.asyncIterator]();
   const rows = inOrder((after) => namedAfter.all(after, AT_ONCE));
   let [file, row] = [await files.next(), rows.next()];

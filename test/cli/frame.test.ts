@@ -188,6 +188,7 @@ test("a topic of the guide is printed as it is, after the help of a command of i
   const text = topicText("configuration") as string;
   assert.match(text, /^# \S/);
   assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });
+  assert.equal(await run("help", "Configuration"), { code: 0, out: text, err: "" });
   assert.match((await run("help", "configuratio")).err, "unknown command");
   const named = { ...(COMMANDS[0] as Command), name: "configuration" };
   const { io, out } = capture();
