@@ -2,9 +2,9 @@
  * Metrics for Prometheus. Counters and histograms are fed where things happen; what can be looked up (sizes, queues) is looked up when
  * somebody collects, and costs a millisecond then. Labels have few values, all of them ours: a caller cannot make new series.
  */
-import { statfs } from "node:fs/promises";
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { RequestEntry } from "./log.ts";
+import { freeBytes } from "./store/free-bytes.ts";
 import type { figuresStore } from "./store/figures.ts";
 import { walBytes } from "./store/wal.ts";
 import type { PoolLoad } from "./workers/pool.ts";
@@ -135,8 +135,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     }
     if (directory === null) return;
     walSize.set(walBytes(directory));
-    const disk = await statfs(directory);
-    diskFree.set(disk.bavail * disk.bsize);
+    diskFree.set(await freeBytes(directory));
   }
 
   return {

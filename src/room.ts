@@ -6,8 +6,9 @@
  * What is refused this way has left nothing behind: the check comes first, and what fails later is undone by who does it (writer.ts, vault.ts).
  */
 import { constants } from "node:fs";
-import { open, statfs, unlink } from "node:fs/promises";
+import { open, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { MB } from "./domain/quantities.ts";
 import { AppError, readOnly, unavailable } from "./errors.ts";
 import type { Logger } from "./log.ts";
 import { isStorageFailure } from "./store/writer.ts";
@@ -32,8 +33,6 @@ const MARGIN = 0.1;
  */
 const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 const TROUBLE = new Set(["EIO", "EROFS", "EACCES", "EPERM", "ENODEV", "ESTALE", "ENXIO", "SQLITE_CORRUPT", "SQLITE_NOTADB"]);
-
-const MB = 1_048_576;
 
 /**
  * @param parts `reserve` in bytes; `free` measures the free space of the data directory in bytes; `tryOut` makes a small durable write and rejects where that
@@ -118,12 +117,6 @@ function codeOf(error: unknown): string | null {
   // Busy is a neighbour that writes, and no memory is no fault of the disk.
   const ofDatabase = isStorageFailure(cause) && !/^SQLITE_(BUSY|NOMEM)/.test(code);
   return ofDatabase || NO_ROOM.has(code) || TROUBLE.has(code) ? code : null;
-}
-
-/** The bytes that this user may still write to the file system of `directory`. @throws the system's error. */
-export async function freeBytes(directory: string): Promise<number> {
-  const { bavail, bsize } = await statfs(directory);
-  return bavail * bsize;
 }
 
 /** Writes a file of a few blocks durably and removes it. @throws the system's error; the file may stay then, and the next trial takes it. */

@@ -9,7 +9,7 @@
  * database loses its name as soon as it is complete. What a process that was killed left is removed by the next backup to that name.
  */
 import { createHash } from "node:crypto";
-import { mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -20,6 +20,7 @@ import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "..
 import type { Contents } from "../store/copy.ts";
 import { openAsIs, openCopy, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
+import { freeBytes } from "../store/free-bytes.ts";
 import { recordedPlaceIn } from "../store/evidence-place.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/lock.ts";
 import type { Lock } from "../store/lock.ts";
@@ -156,8 +157,7 @@ async function requireRoom({ directory, target, evidence, reserve }: BackupOrder
   const plain = "file" in target && !isCompressed(target.file);
   const needed = size + (plain ? size + (evidence === null ? 0 : countReferences(db).bytes) : 0);
   const [place, data] = await Promise.all([stat(parent), stat(directory)]);
-  const { bavail, bsize } = await statfs(parent);
-  const free = bavail * bsize - (place.dev === data.dev ? reserve : 0);
+  const free = (await freeBytes(parent)) - (place.dev === data.dev ? reserve : 0);
   if (needed > free) {
     const kept = place.dev === data.dev ? `, the ${megabytes(reserve)} that stay free for the server not counted` : "";
     throw new BackupError(`the backup needs up to ${megabytes(needed)} in ${parent}, where ${megabytes(Math.max(0, free))} are free${kept}; give a place with more room`);

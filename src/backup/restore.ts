@@ -7,12 +7,13 @@
  * one that fails leaves nothing.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, rmdir, stat, statfs, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MB } from "../domain/quantities.ts";
 import { checkCopy } from "../store/copy.ts";
 import { forgetPlace } from "../store/evidence-place.ts";
 import { NewerDatabaseError, UNFINISHED_RESTORE, openCopy, schemaVersion } from "../store/database.ts";
+import { freeBytes } from "../store/free-bytes.ts";
 import { lockDirectory } from "../store/lock.ts";
 import type { Lock } from "../store/lock.ts";
 import { openVault } from "../vault/vault.ts";
@@ -134,8 +135,8 @@ async function preparePlace(directory: string): Promise<Place> {
 
 /** @throws RestoreError where the backup does not fit; what is compressed is known to fit when it did. */
 async function requireRoom({ size }: RestoreOrder, work: string): Promise<void> {
-  const { bavail, bsize } = await statfs(work);
-  if (size !== null && size > bavail * bsize) throw new RestoreError(`the backup needs ${Math.ceil(size / MB)} MB, and ${Math.floor((bavail * bsize) / MB)} MB are free in ${dirname(work)}`);
+  const free = await freeBytes(work);
+  if (size !== null && size > free) throw new RestoreError(`the backup needs ${Math.ceil(size / MB)} MB, and ${Math.floor(free / MB)} MB are free in ${dirname(work)}`);
 }
 
 async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {

@@ -7,12 +7,13 @@ import { makeBackup, IncompleteEvidenceError } from "../backup/make.ts";
 import type { Backup } from "../backup/make.ts";
 import { MB } from "../domain/quantities.ts";
 import { OPTIONS } from "../options.ts";
-import { backupFailure, stopSignal } from "./backup-failures.ts";
+import { backupFailure } from "./backup-failures.ts";
 import { EVIDENCE_OPTIONS, evidenceDirectory } from "./configuration.ts";
 import { loadLibrary, openEvidence, requireData } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { showProgress } from "./progress.ts";
+import { stopSignal } from "./stop-signal.ts";
 
 export const backup: Command = {
   name: "backup",
@@ -43,7 +44,7 @@ export const backup: Command = {
 
     requireData(directory);
     loadLibrary(directory);
-    const stop = stopSignal(io);
+    const stop = stopSignal(io, "nothing is left of it");
     const progress = showProgress(io, json);
     const began = performance.now();
     let made: Backup;

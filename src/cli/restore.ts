@@ -3,12 +3,13 @@ import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Manifest } from "../backup/format.ts";
 import { restoreBackup } from "../backup/restore.ts";
-import { backupFailure, stopSignal } from "./backup-failures.ts";
+import { backupFailure } from "./backup-failures.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { loadLibrary } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { showProgress } from "./progress.ts";
+import { stopSignal } from "./stop-signal.ts";
 
 export const restore: Command = {
   name: "restore",
@@ -33,7 +34,7 @@ export const restore: Command = {
     const directory = await dataDirectory(args, io);
     loadLibrary(dirname(directory));
 
-    const stop = stopSignal(io);
+    const stop = stopSignal(io, "nothing is left of it");
     const progress = showProgress(io, json);
     const began = performance.now();
     const { source, size, close } = await openSource(io, name);

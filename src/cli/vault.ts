@@ -15,6 +15,7 @@ import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
 import { showProgress } from "./progress.ts";
+import { stopSignal } from "./stop-signal.ts";
 import { copyEvidence, countThere } from "./vault-copy.ts";
 import type { Copied } from "./vault-copy.ts";
 
@@ -131,7 +132,7 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
     try {
       const target = await open(to);
       try {
-        await work({ directory, data, from, to, source, target, signal: stopSignal(io) });
+        await work({ directory, data, from, to, source, target, signal: stopSignal(io, "nothing was switched, what was copied stays: run this again to go on") });
         return EXIT.done;
       } finally {
         await target.close();
@@ -157,13 +158,6 @@ async function copy({ data, source, target, signal, to, directory }: Move, args:
   } finally {
     progress.end();
   }
-}
-
-/** Is aborted when the operator, or the system, wants the command to stop. */
-function stopSignal(io: Io): AbortSignal {
-  const stop = new AbortController();
-  void io.stopRequested().then((signal) => stop.abort(commandFailure(`stopped by ${signal}; nothing was switched, what was copied stays: run this again to go on`)));
-  return stop.signal;
 }
 
 /** @throws a command failure that names what the source does not have as it should be */

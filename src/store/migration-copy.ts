@@ -1,7 +1,9 @@
 /** The copy of a database that is made before a migration touches it. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statfsSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { MB } from "../domain/quantities.ts";
 import type { Db } from "./database.ts";
+import { freeBytesSync } from "./free-bytes.ts";
 
 /** There is no room for the copy, so nothing was begun. */
 export class NoRoomForCopyError extends Error {
@@ -9,7 +11,7 @@ export class NoRoomForCopyError extends Error {
   readonly code = "NO_ROOM_FOR_COPY";
 
   constructor(directory: string, needed: number, free: number) {
-    const megabytes = (bytes: number): string => `${Math.ceil(bytes / 1_048_576)} MB`;
+    const megabytes = (bytes: number): string => `${Math.ceil(bytes / MB)} MB`;
     super(
       `the database must be brought up to date, and before that it is copied to ${directory}: that needs ${megabytes(needed)}, and ${megabytes(free)} are free. ` +
         "Nothing was changed; make room and start again",
@@ -33,8 +35,8 @@ const COPY = /^assay-schema-(\d+)-before-(\d+)-(\d{8}T\d{6}Z)\.db$/;
 export function copyBefore(db: Db, directory: string, from: number, to: number, now: number): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const needed = (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
-  const { bavail, bsize } = statfsSync(directory);
-  if (needed > bavail * bsize) throw new NoRoomForCopyError(directory, needed, bavail * bsize);
+  const free = freeBytesSync(directory);
+  if (needed > free) throw new NoRoomForCopyError(directory, needed, free);
 
   const stamp = new Date(now * 1000).toISOString().replace(/[-:]/g, "").replace(/\.\d+/, "");
   const name = `assay-schema-${from}-before-${to}-${stamp}.db`;

@@ -1,7 +1,8 @@
 /** Writing the whole database anew, without holes. The directory must be locked: nobody else may serve it meanwhile. */
-import { statfsSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Db } from "./database.ts";
+import { freeBytesSync } from "./free-bytes.ts";
 import { spaceStore } from "./space.ts";
 import { walBytes } from "./wal.ts";
 
@@ -35,7 +36,7 @@ export const databaseBytes = (directory: string): number => statSync(join(direct
  * @param directory the data directory, locked by this process. @param free bytes that may be used; for tests.
  * @throws NoRoomError; SQLite's errors, also when a reader of another process keeps the log.
  */
-export function vacuumDatabase(db: Db, directory: string, scratch: string, free: () => number = () => freeBytes(directory)): void {
+export function vacuumDatabase(db: Db, directory: string, scratch: string, free: () => number = () => freeBytesSync(directory)): void {
   db.pragma("wal_checkpoint(TRUNCATE)");
   const { total, free: unused, bytes } = spaceStore(db).pages();
   const needed = 2 * (total - unused) * bytes + MARGIN;
@@ -52,9 +53,4 @@ export function vacuumDatabase(db: Db, directory: string, scratch: string, free:
     db.pragma("temp_store = MEMORY");
   }
   db.pragma("wal_checkpoint(TRUNCATE)");
-}
-
-function freeBytes(directory: string): number {
-  const { bavail, bsize } = statfsSync(directory);
-  return bavail * bsize;
 }

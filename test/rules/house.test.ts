@@ -40,7 +40,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "systemd.ts": ["log.ts"],
   "threads.ts": ["assets.ts", "jobs", "workers"],
   "chores.ts": ["*"],
-  "room.ts": ["store/writer.ts", "errors.ts", "log.ts"],
+  "room.ts": ["store/writer.ts", "domain/quantities.ts", "errors.ts", "log.ts"],
   "evidence.ts": ["store", "vault"],
   "serve.ts": ["*"],
   "main.ts": ["*"],

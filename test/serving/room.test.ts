@@ -7,7 +7,8 @@ import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
 import { AppError, unavailable } from "../../src/errors.ts";
 import { createLogger } from "../../src/log.ts";
-import { createRoom, freeBytes, translateStorageError, writeOnTrial } from "../../src/room.ts";
+import { createRoom, translateStorageError, writeOnTrial } from "../../src/room.ts";
+import { freeBytes } from "../../src/store/free-bytes.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
