@@ -12,7 +12,7 @@ export type BackupMaker = {
 };
 
 /** Milliseconds. */
-const PATIENCE = 5_000;
+const PATIENCE = 20_000;
 
 export function createBackupMaker({ start }: { start(options: { workerData: BackupWorkerData }): Worker }): BackupMaker {
   const running = new Set<{ worker: Worker; ended: Promise<void> }>();
