@@ -6,11 +6,13 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { pendingFor } from "../domain/attestation/binding.ts";
 import { ATTESTATION_NAME, COMMIT_SHA, FINGERPRINT_PREFIX, PUBLIC_ID, REFERENCE_NAME, TRAIL_NAME, matches } from "../domain/names.ts";
-import type { Template } from "../domain/template.ts";
+import { ANY_TYPE } from "../domain/attestation/kinds.ts";
+import type { Template, TemplateAttestation } from "../domain/template.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, named } from "../http/schema.ts";
 import type { ArtifactFields } from "../store/artifacts.ts";
+import { integerOf } from "../store/database.ts";
 import type { FlowRow } from "../store/flows.ts";
 import { FlowPath } from "./flows.ts";
 import { operation } from "./kit.ts";
@@ -54,20 +56,21 @@ const CreateArtifact = named(
 );
 type Report = Static<typeof CreateArtifact>;
 
-const unique = (names: readonly string[]): string[] => [...new Set(names)];
-
 /** What a template expects of the artifact with that name; nothing of one that it does not know. */
 const expectedOf = (template: Template, referenceName: string | null): string[] =>
   template.trail.artifacts.find(({ name }) => name === referenceName)?.attestations.map(({ name }) => name) ?? [];
 
 /**
  * What is expected of an artifact without trail and reference name: the list that was sent, else every name in the flow's
- * template, so that leaving out the trail never makes an artifact look better than its flow asks for.
+ * template, so that leaving out the trail never makes an artifact look better than its flow asks for. Each name once, with
+ * the type that the flow's template gives it first; a name that is not in there may be of any type (semantics 2.1).
  */
-function expectedWithoutTrail(template: Template, given: Report["template"]): string[] {
-  if (typeof given === "string") return unique(given.split(",").map((name) => name.trim()).filter((name) => name !== ""));
-  if (given) return unique(given);
-  return unique([template.trail, ...template.trail.artifacts].flatMap(({ attestations }) => attestations.map(({ name }) => name)));
+function expectedWithoutTrail({ trail }: Template, given: Report["template"]): TemplateAttestation[] {
+  const types = new Map<string, string>();
+  for (const { name, type } of [trail, ...trail.artifacts].flatMap(({ attestations }) => attestations))
+    if (!types.has(name)) types.set(name, type);
+  const list = typeof given === "string" ? given.split(",").map((name) => name.trim()).filter((name) => name !== "") : given;
+  return [...new Set(list ?? types.keys())].map((name) => ({ name, type: types.get(name) ?? ANY_TYPE }));
 }
 
 /** What is stored of a report. @throws AppError 400 for a repository whose URL is none. */
@@ -147,11 +150,12 @@ function reportToTrail(context: Context, flow: FlowRow, trailName: string, repor
 function reportToFlow(context: Context, flow: FlowRow, report: Report): void {
   const { store, note } = context;
   const at = context.now();
-  const template = expectedWithoutTrail(store.templates.parsed(flow.template_id), report.template);
+  const expected = expectedWithoutTrail(store.templates.parsed(flow.template_id), report.template);
   const isCompliant = report.is_compliant ?? null;
-  const fields = { ...fieldsOf(context, report, template), legacy_is_compliant: isCompliant === null ? null : isCompliant ? (1 as const) : (0 as const) };
+  const template = expected.map(({ name }) => name);
+  const fields = { ...fieldsOf(context, report, template), legacy_is_compliant: integerOf(isCompliant) };
   const { id, previousCommit } = put(context, flow, null, report, fields, at);
-  const state = store.evaluation.evaluateLegacy(id, flow.id, { template, isCompliant }, at);
+  const state = store.evaluation.evaluateLegacy(id, flow.id, { expected, isCompliant }, at);
   note({ artifact_id: store.artifacts.get(id).public_id, artifact_fingerprint: report.fingerprint, trail: null, created: previousCommit === null, artifact_state: state });
 }
 

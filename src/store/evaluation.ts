@@ -2,10 +2,11 @@
  * Verdicts are computed on write: whoever records something in a trail calls `evaluate` before the transaction ends, so that
  * every read finds the verdict and its reasons beside the facts, and the two can never disagree.
  */
-import { evaluateLegacyArtifact } from "../domain/compliance/artifact.ts";
+import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../domain/compliance/artifact.ts";
 import type { State } from "../domain/compliance/artifact.ts";
 import { evaluateTrail } from "../domain/compliance/trail.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
+import type { TemplateAttestation } from "../domain/template.ts";
 import type { artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "./attestations.ts";
 import type { Db } from "./database.ts";
@@ -73,11 +74,18 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
     },
     /**
      * Stores the verdict on an artifact that was reported without a trail, and the activity of its flow.
-     * @param template names of the expected attestations; @param isCompliant the reporter's own word, null when there was none.
+     * @param report the expected attestations, and what the reporter said of the artifact; null when it said nothing.
+     * @param at epoch seconds of the report.
      */
-    evaluateLegacy(artifactId: number, flowId: number, report: { template: readonly string[]; isCompliant: boolean | null }, at: number): State {
-      const { state, reasons } = evaluateLegacyArtifact(report);
-      artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations: "[]" }, at);
+    evaluateLegacy(
+      artifactId: number,
+      flowId: number,
+      { expected, isCompliant }: { expected: readonly TemplateAttestation[]; isCompliant: boolean | null },
+      at: number,
+    ): State {
+      const { state, reasons } = evaluateLegacyArtifact({ template: expected.map(({ name }) => name), isCompliant });
+      const attestations = JSON.stringify(legacyAttestationStatuses(expected));
+      artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations }, at);
       flows.touch(flowId, at, state);
       staleness.artifactChanged(artifactId);
       return state;

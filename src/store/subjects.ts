@@ -12,7 +12,7 @@ export type SubjectParts = {
 };
 
 export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
-  /** The most recent record of each flow, flows in the order of their first report: the build flow comes first. */
+  /** The most recently reported record of each flow, flows in the order of their first report: the build flow comes first. */
   function records(organizationId: number, fingerprint: string, flowId: number | null): PlacedArtifactRow[] {
     const rows = artifacts.everywhere(organizationId, fingerprint);
     return latestOfFlows(flowId === null ? rows : rows.filter(({ flow_id }) => flow_id === flowId));
@@ -23,10 +23,11 @@ export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
       flowName: row.flow_name,
       flowTags: flows.tags(row.flow_id),
       artifactName: row.filename,
+      artifactState: row.state,
       trail:
         row.trail_id === null
           ? null
-          : { name: row.trail_name ?? "", artifactState: row.state, candidates: attestations.policyCandidates(row.trail_id, row.id) },
+          : { name: row.trail_name ?? "", candidates: attestations.policyCandidates(row.trail_id, row.id) },
     };
   }
 

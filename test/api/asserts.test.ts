@@ -147,6 +147,26 @@ test("scope flow: an artifact without a trail has null for it, and the verdict o
   assert.is((await verdict(at, await artifact(at, place, { trail: null, is_compliant: false })))["compliant"], false);
 });
 
+test("scope flow: an artifact without a trail lists the attestations that it lacks", async () => {
+  const at = server.given.org();
+  const place = await flow(at, TEMPLATE);
+  const missing = (name: string, type: string) => entry(name, type, null, null);
+  const statuses = async (fields: object): Promise<unknown> => {
+    const { compliant, compliance_status: status, flows } = await verdict(at, await artifact(at, place, { trail: null, ...fields }));
+    assert.equal(flows[0].compliance_status, status);
+    return { compliant, status: status.status, listed: status.attestations_statuses };
+  };
+  const template = [missing("review", "pull_request"), missing("tests", "junit")];
+  assert.equal(await statuses({}), { compliant: false, status: "INCOMPLETE", listed: template });
+  assert.equal(await statuses({ template: ["artifact", "tests", "licences"] }), {
+    compliant: false, status: "INCOMPLETE", listed: [missing("tests", "junit"), missing("licences", "*")],
+  });
+  assert.equal(await statuses({ template: "tests", is_compliant: false }), {
+    compliant: false, status: "NON-COMPLIANT", listed: [missing("tests", "junit")],
+  });
+  assert.equal(await statuses({ template: ["artifact"] }), { compliant: true, status: "COMPLIANT", listed: [] });
+});
+
 test("scope flow: archived flows go on counting, under the name that they have now", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
@@ -396,17 +416,24 @@ test("trail-compliance looks at the artifact and the trail's own entries, not at
   assert.equal(await rule(), { type: "non_compliant_in_trail", context: { flow_name: place, trail_name: "t", artifact_status: "NON-COMPLIANT" } });
 });
 
-test("an artifact without a trail has provenance and nothing else", async () => {
+test("an artifact without a trail satisfies trail-compliance by its state in its flow, and no attestation rule", async () => {
   const at = server.given.org();
   const place = await flow(at);
-  const fingerprint = await artifact(at, place, { trail: null });
-  const rules = await rulesOf(at, fingerprint, "  provenance: {required: true}\n  trail-compliance: {required: true}\n  attestations: [{type: snyk}]\n");
   const context = { flow_name: place, trail_name: null, artifact_status: null };
-  assert.equal(rules.map((rule) => [rule["satisfied"], rule["resolutions"]]), [
-    [true, [{ type: "rule_satisfied", context }]],
-    [false, [{ type: "legacy_flow", context }]],
-    [false, [{ type: "legacy_flow", context }]],
-  ]);
+  for (const [fields, status] of [
+    [{}, "COMPLIANT"],
+    [{ is_compliant: false }, "NON-COMPLIANT"],
+    [{ template: ["unit"] }, "INCOMPLETE"],
+  ] as const) {
+    const fingerprint = await artifact(at, place, { trail: null, ...fields });
+    const rules = await rulesOf(at, fingerprint, "  provenance: {required: true}\n  trail-compliance: {required: true}\n  attestations: [{type: snyk}]\n");
+    const inTrail = status === "COMPLIANT" ? "rule_satisfied" : "legacy_flow";
+    assert.equal(rules.map(({ satisfied, resolutions }) => ({ satisfied, resolutions })), [
+      { satisfied: true, resolutions: [{ type: "rule_satisfied", context }] },
+      { satisfied: status === "COMPLIANT", resolutions: [{ type: inTrail, context: { ...context, artifact_status: status } }] },
+      { satisfied: false, resolutions: [{ type: "legacy_flow", context }] },
+    ]);
+  }
 });
 
 test("an early attestation counts as soon as its artifact comes", async () => {

@@ -99,14 +99,19 @@ test("an artifact without a trail is judged by its own report", () => {
   const { store, flow, artifact: place } = opened();
   const f = flow("f");
   const id = place(f.id, null, FINGERPRINT);
-  for (const [template, isCompliant, state, reasons] of [
-    [[], null, "COMPLIANT", []],
-    [["artifact", "unit"], true, "INCOMPLETE", ["Attestation 'unit' of the artifact is missing"]],
-    [[], false, "NON-COMPLIANT", ["The artifact was reported as not compliant"]],
+  for (const [names, isCompliant, state, reasons, missing] of [
+    [[], null, "COMPLIANT", [], []],
+    [["artifact", "unit"], true, "INCOMPLETE", ["Attestation 'unit' of the artifact is missing"], ["unit"]],
+    [[], false, "NON-COMPLIANT", ["The artifact was reported as not compliant"], []],
   ] as const) {
-    assert.is(store.evaluation.evaluateLegacy(id, f.id, { template, isCompliant }, 90), state);
+    const expected = names.map((name) => ({ name, type: "junit" }));
+    assert.is(store.evaluation.evaluateLegacy(id, f.id, { expected, isCompliant }, 90), state);
     const row = store.artifacts.get(id);
-    assert.equal([row.state, JSON.parse(row.reasons_json), row.attestations_json, row.last_modified_at], [state, reasons, "[]", 90]);
+    assert.equal([row.state, JSON.parse(row.reasons_json), row.last_modified_at], [state, reasons, 90]);
+    assert.equal(JSON.parse(row.attestations_json), missing.map((name) => ({
+      attestation_name: name, attestation_type: "junit", attestation_id: null, overridden_attestation_id: null, status: "MISSING",
+      is_compliant: null, unexpected: false,
+    })));
     assert.is(store.flows.get(f.id).latest_state, state);
   }
 });

@@ -94,7 +94,8 @@ export function history(seed: number) {
   function buildWithoutTrail(): void {
     const at = { flowId: pick(flows), trailId: null, fingerprint: pick(fingerprints.slice(0, 7)), referenceName: null };
     const id = store.artifacts.find(at)?.id ?? house.artifact(at.flowId, null, at.fingerprint);
-    store.evaluation.evaluateLegacy(id, at.flowId, { template: chance(50) ? [] : ["tests"], isCompliant: pick([null, true, false]) }, clock.at);
+    const expected = chance(50) ? [] : [{ name: "tests", type: "*" }];
+    store.evaluation.evaluateLegacy(id, at.flowId, { expected, isCompliant: pick([null, true, false]) }, clock.at);
   }
 
   function attest(): void {

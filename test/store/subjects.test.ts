@@ -41,16 +41,16 @@ test("a subject has what policies look at in each flow, and nothing of its sibli
       flowName: "f",
       flowTags: { risk: "high" },
       artifactName: "registry/app:1",
+      artifactState: "NON-COMPLIANT",
       trail: {
         name: "t",
-        artifactState: "NON-COMPLIANT",
         candidates: [
           { name: "scan", type: "generic", isCompliant: false, control: null, attestationId: own.publicId, level: "artifact", sequence: own.id },
           { name: "review", type: "pull_request", isCompliant: true, control: null, attestationId: review.publicId, level: "trail", sequence: review.id },
         ],
       },
     },
-    { flowName: "g", flowTags: {}, artifactName: "app.tgz", trail: null },
+    { flowName: "g", flowTags: {}, artifactName: "app.tgz", artifactState: "INCOMPLETE", trail: null },
   ];
   assert.equal(store.subjects.subject(FINGERPRINT, rows), { fingerprint: FINGERPRINT, artifactName: "", flows });
   assert.equal(store.subjects.subject(FINGERPRINT, rows, "running"), { fingerprint: FINGERPRINT, artifactName: "running", flows });

@@ -1,7 +1,9 @@
 // The state of one artifact that was reported. In every verdict NON-COMPLIANT wins over INCOMPLETE (semantics 4.2): what
 // fails is known to fail, whatever may still arrive.
+import { ANY_TYPE } from "../attestation/kinds.ts";
+import type { TemplateAttestation } from "../template.ts";
 import type { AttestationStatus, Causes } from "./attestation.ts";
-import { causesIn } from "./attestation.ts";
+import { attestationStatuses, causesIn } from "./attestation.ts";
 
 /** A verdict on something that exists. MISSING is for expected artifacts without a report only, see compliance/trail.ts. */
 export type State = "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
@@ -44,9 +46,21 @@ export function evaluateLegacyArtifact({
   template: readonly string[] | null;
   isCompliant: boolean | null;
 }): Verdict {
-  const expected = new Set(template);
-  expected.delete("artifact");
   const failing = isCompliant === false ? ["The artifact was reported as not compliant"] : [];
-  const missing = [...expected].map((name) => `Attestation '${name}' of the artifact is missing`);
+  const missing = legacyExpectations(template ?? []).map((name) => `Attestation '${name}' of the artifact is missing`);
   return verdictOf([{ failing, missing }]);
 }
+
+/**
+ * The status entries of an artifact reported without a trail, in the order of the template: every expected attestation is
+ * MISSING, because none can be bound to it.
+ */
+export function legacyAttestationStatuses(expected: readonly TemplateAttestation[]): AttestationStatus[] {
+  const types = new Map(expected.toReversed().map(({ name, type }) => [name, type]));
+  const names = legacyExpectations(expected.map(({ name }) => name));
+  return attestationStatuses(names.map((name) => ({ name, type: types.get(name) ?? ANY_TYPE })), []);
+}
+
+/** The names that a template expects of such an artifact, each once; the entry `artifact` is the artifact itself. */
+const legacyExpectations = (template: readonly string[]): string[] =>
+  [...new Set(template)].filter((name) => name !== "artifact");

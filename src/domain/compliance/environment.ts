@@ -4,8 +4,8 @@
  * from its own facts, and gives the same (`replay`).
  */
 import type { PolicyDocument } from "../policy/ast.ts";
-import { evaluatePolicy, ruleDefinitions } from "../policy/evaluate.ts";
-import type { AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, Subject } from "../policy/evaluate.ts";
+import { LATEST_RULES, evaluatePolicy, ruleDefinitions, statusInContext } from "../policy/evaluate.ts";
+import type { AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, RulesVersion, Subject } from "../policy/evaluate.ts";
 import { reasons } from "../policy/reasons.ts";
 import type { State } from "./artifact.ts";
 
@@ -35,8 +35,14 @@ export type FlowRecord = {
 /** `flows` in the order of the first reports: the build flow comes first. None: no provenance. */
 export type Facts = { flows: readonly FlowRecord[] };
 
-/** A policy version that is in force. */
-export type AppliedPolicy = { policyName: string; versionId: number; version: number; document: PolicyDocument };
+/** A policy version that is in force. `rules`: the evaluation rules of a verdict that is replayed; the latest if absent. */
+export type AppliedPolicy = {
+  policyName: string;
+  versionId: number;
+  version: number;
+  document: PolicyDocument;
+  rules?: RulesVersion;
+};
 
 /** A resolution without what the facts tell: `flow` is its place in them, null for no provenance. */
 type KeptResolution = { type: ResolutionType; flow: number | null; attestations?: readonly string[]; error?: string };
@@ -48,7 +54,21 @@ export type KeptVerdict = {
   version: number;
   status: "COMPLIANT" | "NON-COMPLIANT";
   rules: readonly KeptRule[];
+  /** The evaluation rules that produced it; absent in verdicts under version 1, which were stored without one. */
+  rules_version?: RulesVersion;
 };
+
+/**
+ * The evaluation rules of a stored verdict.
+ * @throws Error for a version that this program does not have: replaying it under other rules would prove nothing.
+ */
+export function rulesVersionOf({ policy, version, rules_version = 1 }: KeptVerdict): RulesVersion {
+  if (rules_version === 1 || rules_version === LATEST_RULES) return rules_version;
+  throw new Error(
+    `the verdict of policy '${policy}' version ${version} names version ${String(rules_version)} of the evaluation rules; ` +
+      `this program has versions 1 to ${LATEST_RULES}`,
+  );
+}
 
 export type Judgement = {
   /** null: no policy was applied, which is unknown (semantics 5.7). */
@@ -68,9 +88,16 @@ export function judgeInEnvironment(
   const subject = subjectOf(artifact, facts);
   const verdicts: KeptVerdict[] = [];
   const why: string[] = [];
-  for (const { policyName, versionId, version, document } of policies) {
-    const verdict = evaluatePolicy(document, subject);
-    verdicts.push({ policy: policyName, version_id: versionId, version, status: verdict.status, rules: verdict.rules.map(kept) });
+  for (const { policyName, versionId, version, document, rules = LATEST_RULES } of policies) {
+    const verdict = evaluatePolicy(document, subject, rules);
+    verdicts.push({
+      policy: policyName,
+      version_id: versionId,
+      version,
+      status: verdict.status,
+      rules: verdict.rules.map(kept),
+      ...(rules === 1 ? {} : { rules_version: rules }),
+    });
     why.push(...reasons(verdict, policyName));
   }
   const satisfied = verdicts.every(({ status }) => status === "COMPLIANT");
@@ -85,7 +112,8 @@ export const subjectOf = ({ fingerprint, name }: { fingerprint: string; name: st
     flowName: flow.flow,
     flowTags: flow.tags,
     artifactName: flow.filename,
-    trail: flow.trail === null ? null : { name: flow.trail, artifactState: flow.state, candidates: flow.candidates },
+    artifactState: flow.state,
+    trail: flow.trail === null ? null : { name: flow.trail, candidates: flow.candidates },
   })),
 });
 
@@ -104,6 +132,7 @@ function kept({ satisfied, resolutions }: PolicyVerdict["rules"][number]): KeptR
 /** A kept verdict with everything that the facts and the policy version tell about it. */
 export function unfold(verdict: KeptVerdict, document: PolicyDocument, facts: Facts): PolicyVerdict {
   const definitions = ruleDefinitions(document);
+  const rulesVersion = rulesVersionOf(verdict);
   return {
     status: verdict.status,
     rules: verdict.rules.map(({ satisfied, resolutions }, place) => {
@@ -121,7 +150,7 @@ export function unfold(verdict: KeptVerdict, document: PolicyDocument, facts: Fa
             context: {
               flow_name: flow?.flow ?? null,
               trail_name: flow?.trail ?? null,
-              artifact_status: rule.type === "trail-compliance" && flow?.trail != null ? flow.state : null,
+              artifact_status: flow && statusInContext(rule.type, flow.state, flow.trail !== null, rulesVersion),
               ...(control === null ? {} : { for_control: control }),
               ...(error === undefined ? {} : { evaluation_error: error }),
             },

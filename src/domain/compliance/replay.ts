@@ -4,7 +4,7 @@
  * either way nobody may rely on the verdict unseen.
  */
 import type { PolicyDocument } from "../policy/ast.ts";
-import { environmentState, judgeInEnvironment, logicalState } from "./environment.ts";
+import { environmentState, judgeInEnvironment, logicalState, rulesVersionOf } from "./environment.ts";
 import type { Facts, Judgement, KeptVerdict } from "./environment.ts";
 
 /** An evaluation as it is kept, with the artifact that it is about. */
@@ -14,11 +14,17 @@ export type KeptEvaluation = { artifact: { name: string; fingerprint: string }; 
 export type Replay = { judgement: Judgement; same: boolean; differences: string[] };
 
 /**
- * Judges again.
+ * Judges again, each verdict under the evaluation rules that produced it.
  * @param documentOf the rules of a policy version by its key; what it throws comes through.
  */
 export function replay({ artifact, facts, allowlisted, kept }: KeptEvaluation, documentOf: (versionId: number) => PolicyDocument): Replay {
-  const policies = kept.verdicts.map(({ policy, version_id, version }) => ({ policyName: policy, versionId: version_id, version, document: documentOf(version_id) }));
+  const policies = kept.verdicts.map((verdict) => ({
+    policyName: verdict.policy,
+    versionId: verdict.version_id,
+    version: verdict.version,
+    document: documentOf(verdict.version_id),
+    rules: rulesVersionOf(verdict),
+  }));
   const judgement = judgeInEnvironment(policies, artifact, facts, allowlisted);
   const differences = kept.verdicts.flatMap((verdict, place) => differencesOf(verdict, judgement.verdicts[place] as KeptVerdict));
   if (judgement.compliant !== kept.compliant) differences.push(`the artifact is stored as ${verdictWord(kept.compliant)}, and is ${verdictWord(judgement.compliant)} when judged again`);

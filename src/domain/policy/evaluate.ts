@@ -25,20 +25,27 @@ export type AttestationCandidate = {
 };
 
 /**
- * The most recent record of the fingerprint in one flow. `trail` is null for a record made without one;
- * `artifactState` counts trail-level entries too (semantics 4.2); `candidates` are the records of this
- * artifact in the trail and of the trail itself, never those of a sibling artifact.
+ * The most recent record of the fingerprint in one flow. `artifactState` is its state in its trail, trail-level entries
+ * included (semantics 4.2), or in the flow where it has no trail; `trail` is null for a record made without one;
+ * `candidates` are the records of this artifact in the trail and of the trail itself, never those of a sibling artifact.
  */
 export type FlowFacts = {
   flowName: string;
   flowTags: Readonly<Record<string, string>>;
   artifactName: string;
-  trail: {
-    name: string;
-    artifactState: "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
-    candidates: readonly AttestationCandidate[];
-  } | null;
+  artifactState: "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
+  trail: { name: string; candidates: readonly AttestationCandidate[] } | null;
 };
+
+/**
+ * Versions of the rules below. A stored verdict names the version that produced it and is replayed under that version;
+ * new verdicts use the latest.
+ *
+ * 1. A trail-compliance rule resolves to `legacy_flow` for every record without a trail.
+ * 2. It is satisfied where such a record is COMPLIANT in its flow.
+ */
+export type RulesVersion = 1 | 2;
+export const LATEST_RULES: RulesVersion = 2;
 
 /**
  * The artifact judged: `flows` are all it was reported to, archived ones included; none means no provenance.
@@ -106,11 +113,14 @@ const OWN_FAILURE = {
 /**
  * Judges an artifact (semantics 5.4): provenance, trail-compliance and the attestation rules in the order of
  * the file, each for every flow, all applicable flows counting. Never throws.
+ * @param version the rules to evaluate under; an older version only to replay a stored verdict
  */
-export function evaluatePolicy(policy: PolicyDocument, subject: Subject): PolicyVerdict {
+export function evaluatePolicy(policy: PolicyDocument, subject: Subject, version = LATEST_RULES): PolicyVerdict {
   const pairs = subject.flows.length === 0 ? [null] : subject.flows;
   const definitions = ruleDefinitions(policy);
-  const rules = rulesOf(policy).map((rule, place) => judge(rule, definitions[place] as RuleDefinition, pairs, subject));
+  const rules = rulesOf(policy).map((rule, place) =>
+    judge(rule, definitions[place] as RuleDefinition, pairs, subject, version),
+  );
   return { status: rules.some(({ satisfied }) => satisfied === false) ? "NON-COMPLIANT" : "COMPLIANT", rules };
 }
 
@@ -147,8 +157,14 @@ export function presentRuleVerdicts(rules: readonly RuleVerdict[]): RuleEvaluati
   }));
 }
 
-function judge(rule: Rule, definition: RuleDefinition, pairs: readonly (FlowFacts | null)[], subject: Subject): RuleVerdict {
-  const resolutions = pairs.map((pair) => resolve(rule, pair, subject));
+function judge(
+  rule: Rule,
+  definition: RuleDefinition,
+  pairs: readonly (FlowFacts | null)[],
+  subject: Subject,
+  version: RulesVersion,
+): RuleVerdict {
+  const resolutions = pairs.map((pair) => resolve(rule, pair, subject, version));
   const applicable = resolutions.filter(({ type }) => type !== "rule_not_applicable");
   const ignored = applicable.length === 0;
   return {
@@ -159,12 +175,23 @@ function judge(rule: Rule, definition: RuleDefinition, pairs: readonly (FlowFact
   };
 }
 
-function resolve(rule: Rule, pair: FlowFacts | null, subject: Subject): Resolution {
+/**
+ * The `artifact_status` of a resolution: only trail-compliance rules have one (semantics 5.4). Version 1 of the rules
+ * did not look at the state of a record without a trail.
+ */
+export const statusInContext = (
+  rule: RuleDefinition["type"],
+  state: FlowFacts["artifactState"],
+  hasTrail: boolean,
+  version: RulesVersion,
+): string | null => (rule === "trail-compliance" && (hasTrail || version >= 2) ? state : null);
+
+function resolve(rule: Rule, pair: FlowFacts | null, subject: Subject, version: RulesVersion): Resolution {
   const control = rule.type === "attestation" ? rule.rule.forControl : null;
   const context: ResolutionContext = {
     flow_name: pair?.flowName ?? null,
     trail_name: pair?.trail?.name ?? null,
-    artifact_status: rule.type === "trail-compliance" ? (pair?.trail?.artifactState ?? null) : null,
+    artifact_status: pair && statusInContext(rule.type, pair.artifactState, pair.trail !== null, version),
     ...(control === null ? {} : { for_control: control }),
   };
   const scope: Scope = {
@@ -175,7 +202,7 @@ function resolve(rule: Rule, pair: FlowFacts | null, subject: Subject): Resoluti
   if ("error" in applies) {
     return { type: OWN_FAILURE[rule.type], context: { ...context, evaluation_error: applies.error }, attestationIds: [] };
   }
-  return { context, ...(applies.value ? outcome(rule, pair) : verdict("rule_not_applicable")) };
+  return { context, ...(applies.value ? outcome(rule, pair, version) : verdict("rule_not_applicable")) };
 }
 
 /**
@@ -197,12 +224,14 @@ function attestationApplies({ condition }: { condition: Expression | null }, sco
   return condition === null ? { value: true } : evaluateExpression(condition, scope);
 }
 
-function outcome(rule: Rule, pair: FlowFacts | null): Outcome {
+function outcome(rule: Rule, pair: FlowFacts | null, version: RulesVersion): Outcome {
   if (rule.type === "provenance") return verdict(pair === null ? "missing_provenance" : "rule_satisfied");
   if (pair === null) return verdict("no_provenance");
-  if (pair.trail === null) return verdict("legacy_flow");
-  if (rule.type === "attestation") return attestationOutcome(rule.rule, pair.trail.candidates);
-  return verdict(pair.trail.artifactState === "COMPLIANT" ? "rule_satisfied" : "non_compliant_in_trail");
+  if (rule.type === "attestation")
+    return pair.trail === null ? verdict("legacy_flow") : attestationOutcome(rule.rule, pair.trail.candidates);
+  if (pair.trail === null && version === 1) return verdict("legacy_flow");
+  if (pair.artifactState === "COMPLIANT") return verdict("rule_satisfied");
+  return verdict(pair.trail === null ? "legacy_flow" : "non_compliant_in_trail");
 }
 
 function attestationOutcome(rule: AttestationRule, records: readonly AttestationCandidate[]): Outcome {

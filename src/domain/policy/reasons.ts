@@ -29,8 +29,12 @@ export function outcomeInWords(rule: RuleDefinition, resolution: Resolution): st
   const trail = `trail '${context.trail_name ?? ""}' of ${flow}`;
   if (type === "rule_not_applicable") return context.flow_name === null ? "it does not apply to an artifact without provenance" : `it does not apply in ${flow}`;
   if (type !== "rule_satisfied") return failure(rule, resolution);
-  if (rule.type !== "attestation") return rule.type === "provenance" ? `the artifact was reported to ${flow}` : `the artifact is COMPLIANT in ${trail}`;
-  return rule.definition.must_be_compliant ? `a compliant one is in ${trail}` : `one was reported in ${trail}`;
+  if (rule.type === "attestation")
+    return rule.definition.must_be_compliant ? `a compliant one is in ${trail}` : `one was reported in ${trail}`;
+  if (rule.type === "provenance") return `the artifact was reported to ${flow}`;
+  return context.trail_name === null
+    ? `the artifact is COMPLIANT in ${flow}, where it was reported without a trail`
+    : `the artifact is COMPLIANT in ${trail}`;
 }
 
 function demand(rule: RuleDefinition): string {
@@ -57,7 +61,10 @@ function failure(rule: RuleDefinition, { type, context }: Resolution): string {
     case "no_provenance":
       return "the artifact was not reported to any flow";
     case "legacy_flow":
-      return `the artifact was reported to ${flow} without a trail`;
+      // The status tells why a trail-compliance rule is not satisfied. Version 1 of the rules did not look at it.
+      return context.artifact_status === null
+        ? `the artifact was reported to ${flow} without a trail`
+        : `the artifact was reported to ${flow} without a trail and is ${context.artifact_status} there`;
     case "non_compliant_in_trail":
       return `the artifact is ${context.artifact_status ?? "not compliant"} in ${trail}`;
     case "missing_attestation":

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { artifactState, evaluateLegacyArtifact } from "../../../src/domain/compliance/artifact.ts";
+import { artifactState, evaluateLegacyArtifact, legacyAttestationStatuses } from "../../../src/domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
 const test = suite("artifact state");
@@ -46,5 +46,14 @@ const legacy: [what: string, template: string[] | null, isCompliant: boolean | n
 for (const [what, template, isCompliant, state, reasons] of legacy) {
   test(`without a trail: ${what}`, () => assert.equal(evaluateLegacyArtifact({ template, isCompliant }), { state, reasons }));
 }
+
+test("without a trail every expected attestation is listed as missing, once, in the order of the template", () => {
+  const expected = [["artifact", "*"], ["scan", "snyk"], ["unit", "junit"], ["scan", "*"]] as const;
+  const entry = (attestation_name: string, attestation_type: string) => ({
+    attestation_name, attestation_type, attestation_id: null, overridden_attestation_id: null, status: "MISSING", is_compliant: null, unexpected: false,
+  });
+  assert.equal(legacyAttestationStatuses(expected.map(([name, type]) => ({ name, type }))), [entry("scan", "snyk"), entry("unit", "junit")]);
+  assert.equal(legacyAttestationStatuses([]), []);
+});
 
 test.run();

@@ -117,6 +117,7 @@ test("what is kept of a verdict", () => {
         { satisfied: null, resolutions: [{ type: "rule_not_applicable", flow: 0 }, { type: "rule_not_applicable", flow: 1 }] },
         { satisfied: false, resolutions: [{ type: "legacy_flow", flow: 0 }, { type: "rule_satisfied", flow: 1, attestations: ["the-id"] }] },
       ],
+      rules_version: 2,
     },
   ]);
   assert.equal(judgeInEnvironment([PROVENANCE], ARTIFACT, NOTHING, false).verdicts[0]?.rules[0], {

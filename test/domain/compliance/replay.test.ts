@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { judgeInEnvironment } from "../../../src/domain/compliance/environment.ts";
-import type { AppliedPolicy, Facts, FlowRecord, Judgement } from "../../../src/domain/compliance/environment.ts";
+import type { AppliedPolicy, Facts, FlowRecord, Judgement, KeptVerdict } from "../../../src/domain/compliance/environment.ts";
 import { checkLogicalSnapshot, checkSnapshot, replay, verdictWord } from "../../../src/domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../../src/domain/compliance/replay.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
@@ -19,7 +19,8 @@ function policy(policyName: string, versionId: number, artifacts: string): Appli
 }
 const TESTS = policy("tests", 7, "{provenance: {required: true}, attestations: [{type: junit, name: unit}]}");
 const FAILS = policy("fails", 8, "{attestations: [{type: junit, if: flow != 'x'}]}");
-const POLICIES = [TESTS, FAILS];
+const TRAIL = policy("trail", 9, "{trail-compliance: {required: true}}");
+const POLICIES = [TESTS, FAILS, TRAIL];
 
 const documentOf = (versionId: number): PolicyDocument => {
   const found = POLICIES.find((each) => each.versionId === versionId);
@@ -94,6 +95,48 @@ test("a condition that failed is compared with its error", () => {
   assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept }, documentOf).differences, [
     `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: another), and is not satisfied (missing_attestation in flow 1 failing: ${error}) when judged again`,
   ]);
+});
+
+const WITHOUT_TRAIL: Facts = { flows: [{ ...flow([]), trail_id: null, trail: null }] };
+/** What a program with version 1 of the rules stored about an artifact that is COMPLIANT in its flow, without a trail. */
+const STORED_UNDER_VERSION_1: Judgement = {
+  compliant: false,
+  verdicts: [{
+    policy: "trail", version_id: 9, version: 3, status: "NON-COMPLIANT",
+    rules: [
+      { satisfied: null, resolutions: [{ type: "rule_not_applicable", flow: 0 }] },
+      { satisfied: false, resolutions: [{ type: "legacy_flow", flow: 0 }] },
+    ],
+  }],
+  reasons: ["Policy 'trail' requires compliance in the trail, but the artifact was reported to flow 'build' without a trail."],
+};
+
+test("a verdict is replayed under the evaluation rules that produced it", () => {
+  const again = replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: STORED_UNDER_VERSION_1 }, documentOf);
+  assert.equal(again, { judgement: STORED_UNDER_VERSION_1, same: true, differences: [] });
+  const latest = keep([TRAIL], WITHOUT_TRAIL);
+  assert.is(latest.compliant, true);
+  assert.is(replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: latest }, documentOf).same, true);
+});
+
+test("the evaluation rules of a stored verdict cannot be exchanged unnoticed", () => {
+  const differences = (kept: Judgement) => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf).differences;
+  const [stored] = STORED_UNDER_VERSION_1.verdicts;
+  assert.is(differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as KeptVerdict), rules_version: 2 }] })[0],
+    "policy 'trail' version 3 is stored as NON-COMPLIANT, and is COMPLIANT when judged again");
+  const { rules_version: _, ...withoutVersion } = keep([TRAIL], WITHOUT_TRAIL).verdicts[0] as KeptVerdict;
+  assert.is(differences({ ...keep([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
+    "policy 'trail' version 3 is stored as COMPLIANT, and is NON-COMPLIANT when judged again");
+});
+
+test("evaluation rules that this program does not have are an error, not a verdict", () => {
+  for (const rules_version of [0, 3, "2"] as unknown as (1 | 2)[]) {
+    const kept = { ...STORED_UNDER_VERSION_1, verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as KeptVerdict), rules_version }] };
+    assert.throws(
+      () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf),
+      new RegExp(`policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has versions 1 to 2`),
+    );
+  }
 });
 
 test("a policy version that is gone is no verdict", () => {

@@ -18,11 +18,16 @@ function record(fields: Partial<AttestationCandidate> = {}): AttestationCandidat
   return { name: "unit", type: "junit", isCompliant: true, control: null, attestationId: `id-${made}`, level: "artifact", sequence: made, ...fields };
 }
 
-type Trail = NonNullable<FlowFacts["trail"]>;
+type State = FlowFacts["artifactState"];
+type InTrail = { artifactState?: State; candidates?: AttestationCandidate[] };
 
-function flow(name: string, trail: Partial<Trail> | null = {}, flowTags: Record<string, string> = {}): FlowFacts {
-  return { flowName: name, flowTags, artifactName: `${name}-artifact`, trail: trail && { name: `${name}-trail`, artifactState: "COMPLIANT", candidates: [], ...trail } };
+function flow(name: string, inTrail: InTrail = {}, flowTags: Record<string, string> = {}): FlowFacts {
+  const { artifactState = "COMPLIANT", candidates = [] } = inTrail;
+  return { flowName: name, flowTags, artifactName: `${name}-artifact`, artifactState, trail: { name: `${name}-trail`, candidates } };
 }
+
+/** A record that was reported to the flow without a trail. */
+const legacy = (name: string, artifactState: State = "COMPLIANT"): FlowFacts => ({ ...flow(name, { artifactState }), trail: null });
 
 function judge(artifacts: string, flows: FlowFacts[], artifactName = "app:v1"): PolicyVerdict {
   return evaluatePolicy(policy(artifacts), { fingerprint: "f".repeat(64), artifactName, flows });
@@ -51,7 +56,7 @@ const ROWS: Row[] = [
   ["nothing required of the trail", "{}", [flow("a", { artifactState: BAD })], TRAIL, [OK, null, "rule_not_applicable"]],
   ["exceptions of a rule that is not required are not looked at", "{provenance: {exceptions: [{if: flow}]}}", [flow("a")], PROVENANCE, [OK, null, "rule_not_applicable"]],
   ["provenance there", "{provenance: {required: true}}", [flow("a")], PROVENANCE, [OK, true, "rule_satisfied"]],
-  ["provenance by a record without trail", "{provenance: {required: true}}", [flow("a", null)], PROVENANCE, [OK, true, "rule_satisfied"]],
+  ["provenance by a record without trail", "{provenance: {required: true}}", [legacy("a")], PROVENANCE, [OK, true, "rule_satisfied"]],
   ["provenance missing", "{provenance: {required: true}}", [], PROVENANCE, [BAD, false, "missing_provenance"]],
   ["exception true", "{provenance: {required: true, exceptions: [{if: artifact.name == 'app:v1'}]}}", [], PROVENANCE, [OK, null, "rule_not_applicable"]],
   ["exception false", "{provenance: {required: true, exceptions: [{if: artifact.name == 'other'}]}}", [], PROVENANCE, [BAD, false, "missing_provenance"]],
@@ -72,9 +77,13 @@ const ROWS: Row[] = [
   ["trail-compliance without provenance, waived", "{trail-compliance: {required: true, exceptions: [{if: not exists(flow)}]}}", [], TRAIL, [OK, null, "rule_not_applicable"]],
 
   // Records without a trail
-  ["legacy record, trail-compliance", "{trail-compliance: {required: true}}", [flow("a", null)], TRAIL, [BAD, false, "legacy_flow"]],
-  ["legacy record, attestation", "{attestations: [{type: junit}]}", [flow("a", null)], FIRST, [BAD, false, "legacy_flow"]],
-  ["legacy record, rule not applicable", "{attestations: [{type: junit, if: 'false'}]}", [flow("a", null)], FIRST, [OK, null, "rule_not_applicable"]],
+  ["legacy record that is compliant, trail-compliance", "{trail-compliance: {required: true}}", [legacy("a")], TRAIL, [OK, true, "rule_satisfied"]],
+  ["legacy record that failed, trail-compliance", "{trail-compliance: {required: true}}", [legacy("a", BAD)], TRAIL, [BAD, false, "legacy_flow"]],
+  ["legacy record that is incomplete, trail-compliance", "{trail-compliance: {required: true}}", [legacy("a", "INCOMPLETE")], TRAIL, [BAD, false, "legacy_flow"]],
+  ["legacy records, one of them incomplete", "{trail-compliance: {required: true}}", [legacy("a"), legacy("b", "INCOMPLETE")], TRAIL, [BAD, false, "rule_satisfied", "legacy_flow"]],
+  ["legacy record that is compliant, waived", "{trail-compliance: {required: true, exceptions: [{if: 'true'}]}}", [legacy("a")], TRAIL, [OK, null, "rule_not_applicable"]],
+  ["legacy record, attestation", "{attestations: [{type: junit}]}", [legacy("a")], FIRST, [BAD, false, "legacy_flow"]],
+  ["legacy record, rule not applicable", "{attestations: [{type: junit, if: 'false'}]}", [legacy("a")], FIRST, [OK, null, "rule_not_applicable"]],
 
   // trail-compliance: only COMPLIANT will do (decision 64: the caller's state counts trail-level entries)
   ["trail-compliance of a compliant one", "{trail-compliance: {required: true}}", [flow("a")], TRAIL, [OK, true, "rule_satisfied"]],
@@ -86,7 +95,7 @@ const ROWS: Row[] = [
   ["attestation in one of two flows", "{attestations: [{type: junit}]}", [flow("a", { candidates: [record()] }), flow("b")], FIRST, [BAD, false, "rule_satisfied", "missing_attestation"]],
   ["attestation in the only applicable flow", "{attestations: [{type: junit, if: flow.tags.team == 'x'}]}", [flow("a", { candidates: [record()] }, { team: "x" }), flow("b")], FIRST, [OK, true, "rule_satisfied", "rule_not_applicable"]],
   ["no flow applicable", "{attestations: [{type: junit, if: flow.tags.team == 'x'}]}", [flow("a"), flow("b")], FIRST, [OK, null, "rule_not_applicable", "rule_not_applicable"]],
-  ["a legacy flow beside a good one", "{attestations: [{type: junit}]}", [flow("a", { candidates: [record()] }), flow("b", null)], FIRST, [BAD, false, "rule_satisfied", "legacy_flow"]],
+  ["a legacy flow beside a good one", "{attestations: [{type: junit}]}", [flow("a", { candidates: [record()] }), legacy("b")], FIRST, [BAD, false, "rule_satisfied", "legacy_flow"]],
 
   // Attestations: name and type
   ["missing", "{attestations: [{type: junit, name: unit}]}", [flow("a")], FIRST, [BAD, false, "missing_attestation"]],
@@ -127,7 +136,7 @@ const ROWS: Row[] = [
   ["trail-compliance: failing exception", "{trail-compliance: {required: true, exceptions: [{if: artifact == 'x'}]}}", [flow("a")], TRAIL, [BAD, false, "non_compliant_in_trail"]],
   ["attestation: failing condition", "{attestations: [{type: junit, if: flow.name}]}", [flow("a", { candidates: [record()] })], FIRST, [BAD, false, "missing_attestation"]],
   ["failing condition without provenance", "{attestations: [{type: junit, if: flow == 'x'}]}", [], FIRST, [BAD, false, "missing_attestation"]],
-  ["failing condition of a legacy record", "{attestations: [{type: junit, if: \"'x' in 'y'\"}]}", [flow("a", null)], FIRST, [BAD, false, "missing_attestation"]],
+  ["failing condition of a legacy record", "{attestations: [{type: junit, if: \"'x' in 'y'\"}]}", [legacy("a")], FIRST, [BAD, false, "missing_attestation"]],
   ["failing for one flow only", "{attestations: [{type: junit, if: flow.tags.x == 'skip' or flow.name}]}", [flow("a", { candidates: [record()] }, { x: "skip" }), flow("b")], FIRST, [BAD, false, "rule_satisfied", "missing_attestation"]],
   ["an exception that is true before the failing one", "{provenance: {required: true, exceptions: [{if: 'true'}, {if: flow}]}}", [], PROVENANCE, [OK, null, "rule_not_applicable"]],
   ["an exception that is true after the failing one", "{provenance: {required: true, exceptions: [{if: flow}, {if: 'true'}]}}", [], PROVENANCE, [BAD, false, "missing_provenance"]],
@@ -184,7 +193,7 @@ wire("whole, with every kind of rule, for two flows", () => {
     `{provenance: {required: true, exceptions: [{if: "\${{ flow.name == 'zzz' }}"}, {if: null}]},
       trail-compliance: {required: true, exceptions: [{if: flow.name == 'b'}]},
       attestations: [{type: decision, name: go, for_control: C-1, if: exists(flow)}, {type: junit, must_be_compliant: false}]}`,
-    [flow("a", { artifactState: BAD }), flow("b", { candidates: [record()] }), flow("c", null)],
+    [flow("a", { artifactState: BAD }), flow("b", { candidates: [record()] }), legacy("c", "INCOMPLETE")],
   );
   const at = (name: string): object => ({ flow_name: name, trail_name: name === "c" ? null : `${name}-trail`, artifact_status: null });
   assert.is(verdict.status, BAD);
@@ -206,7 +215,7 @@ wire("whole, with every kind of rule, for two flows", () => {
       resolutions: [
         { type: "non_compliant_in_trail", context: { ...at("a"), artifact_status: BAD } },
         { type: "rule_not_applicable", context: { ...at("b"), artifact_status: OK } },
-        { type: "legacy_flow", context: at("c") },
+        { type: "legacy_flow", context: { ...at("c"), artifact_status: "INCOMPLETE" } },
       ],
     },
     {
@@ -270,6 +279,23 @@ wire("judging the same facts twice gives the same verdict, and leaves them as th
   assert.equal(subject, before);
 });
 
+wire("rules of version 1 do not look at the state of a record without a trail", () => {
+  const document = policy("{trail-compliance: {required: true}, attestations: [{type: junit}]}");
+  const subject: Subject = { fingerprint: "f", artifactName: "n", flows: [legacy("a"), flow("b", { candidates: [record()] })] };
+  const [old, latest] = [evaluatePolicy(document, subject, 1), evaluatePolicy(document, subject)];
+  assert.equal(old.rules[TRAIL]?.resolutions, [
+    { type: "legacy_flow", context: { flow_name: "a", trail_name: null, artifact_status: null }, attestationIds: [] },
+    { type: "rule_satisfied", context: { flow_name: "b", trail_name: "b-trail", artifact_status: OK }, attestationIds: [] },
+  ]);
+  assert.equal(reasons(old, "prod").slice(0, 1), [
+    "Policy 'prod' requires compliance in the trail, but the artifact was reported to flow 'a' without a trail.",
+  ]);
+  assert.equal(latest.rules[TRAIL]?.resolutions[0], {
+    type: "rule_satisfied", context: { flow_name: "a", trail_name: null, artifact_status: OK }, attestationIds: [],
+  });
+  assert.equal(latest.rules[FIRST], old.rules[FIRST], "attestation rules are the same in both versions");
+});
+
 wire.run();
 
 const words = suite("reasons in words");
@@ -279,7 +305,8 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
   ["{}", [], []],
   ["{provenance: {required: true}}", [], ["Policy 'prod' requires provenance, but the artifact was not reported to any flow."]],
   ["{trail-compliance: {required: true}}", FACTS, ["Policy 'prod' requires compliance in the trail, but the artifact is INCOMPLETE in trail 'a-trail' of flow 'a'."]],
-  ["{trail-compliance: {required: true}}", [flow("a", null)], ["Policy 'prod' requires compliance in the trail, but the artifact was reported to flow 'a' without a trail."]],
+  ["{trail-compliance: {required: true}}", [legacy("a", BAD)], ["Policy 'prod' requires compliance in the trail, but the artifact was reported to flow 'a' without a trail and is NON-COMPLIANT there."]],
+  ["{attestations: [{type: junit}]}", [legacy("a")], ["Policy 'prod' requires a compliant junit attestation, but the artifact was reported to flow 'a' without a trail."]],
   ["{attestations: [{type: junit}]}", [], ["Policy 'prod' requires a compliant junit attestation, but the artifact was not reported to any flow."]],
   ["{attestations: [{type: junit}]}", FACTS, ["Policy 'prod' requires a compliant junit attestation, but none in trail 'a-trail' of flow 'a' is compliant."]],
   ["{attestations: [{type: '*', name: unit}]}", FACTS, ["Policy 'prod' requires a compliant attestation named 'unit', but the one in trail 'a-trail' of flow 'a' is not compliant."]],
@@ -302,6 +329,10 @@ const RULES: [artifacts: string, flows: FlowFacts[], lines: string[]][] = [
   ["{provenance: {required: true, exceptions: [{if: flow.name == 'x'}, {if: null}, {if: flow.name == 'y'}]}, trail-compliance: {required: true, exceptions: [{if: null}]}}", [flow("a")], [
     "requires provenance, except if flow.name == 'x' or if flow.name == 'y': the artifact was reported to flow 'a'",
     "requires compliance in the trail: the artifact is COMPLIANT in trail 'a-trail' of flow 'a'",
+  ]],
+  ["{trail-compliance: {required: true}}", [legacy("a")], [
+    "does not require provenance: it does not apply in flow 'a'",
+    "requires compliance in the trail: the artifact is COMPLIANT in flow 'a', where it was reported without a trail",
   ]],
   ["{trail-compliance: {required: true}}", [], [
     "does not require provenance: it does not apply to an artifact without provenance", "requires compliance in the trail: the artifact was not reported to any flow",

@@ -119,8 +119,8 @@ const SUBJECT: Subject = {
   fingerprint: "b",
   artifactName: "ghcr.io/abc",
   flows: [
-    { flowName: "a", flowTags: { "risk-level": "high", a: "2" }, artifactName: "x", trail: null },
-    { flowName: "b", flowTags: {}, artifactName: "x", trail: { name: "t", artifactState: "INCOMPLETE", candidates: [] } },
+    { flowName: "a", flowTags: { "risk-level": "high", a: "2" }, artifactName: "x", artifactState: "COMPLIANT", trail: null },
+    { flowName: "b", flowTags: {}, artifactName: "x", artifactState: "INCOMPLETE", trail: { name: "t", candidates: [] } },
   ],
 };
 
