@@ -239,12 +239,13 @@ CREATE TABLE artifacts (
   last_modified_at     REAL NOT NULL,
   state                TEXT NOT NULL CHECK (state IN ('INCOMPLETE', 'COMPLIANT', 'NON-COMPLIANT')),
   attestations_json    TEXT NOT NULL,
-  reasons_json         TEXT NOT NULL
+  reasons_json         TEXT NOT NULL,
+  report_number        INTEGER NOT NULL DEFAULT 1 -- of the latest report: the largest of a flow and fingerprint is the record that counts
 ) STRICT;
 CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, '')) WHERE trail_id IS NOT NULL;
 CREATE UNIQUE INDEX artifacts_legacy_identity ON artifacts (flow_id, fingerprint) WHERE trail_id IS NULL;
 CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id, repo_id);
-CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, id);
+CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, report_number);
 CREATE INDEX artifacts_by_commit ON artifacts (flow_id, git_commit);
 CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
 CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
@@ -594,7 +595,7 @@ CREATE TABLE deployments (
 CREATE INDEX deployments_by_organization ON deployments (organization_id, deployed_at) WHERE ordinal = 0;
 CREATE INDEX deployments_by_environment ON deployments (environment_id, deployed_at) WHERE ordinal = 0;
 CREATE INDEX deployments_by_fingerprint ON deployments (environment_id, fingerprint, id);
-CREATE INDEX deployments_by_slot ON deployments (environment_id, flow_id, reference_name, id);
+CREATE INDEX deployments_by_slot ON deployments (environment_id, flow_id, reference_name, snapshot_index);
 CREATE INDEX deployments_by_flow ON deployments (environment_id, flow_id, deployed_at);
 CREATE INDEX deployments_by_repo ON deployments (repo_id, deployed_at) WHERE ordinal = 0 AND repo_id IS NOT NULL;
 

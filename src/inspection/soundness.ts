@@ -70,5 +70,9 @@ export function checkSchema(db: Db, { found, looked }: Sink): void {
 /** Every table, index, trigger and view with its SQL, without comments and layout: a migrated table keeps those of its time. */
 export function shapeOf(db: Db): Map<string, string> {
   const rows = db.prepare<[], { type: string; name: string; sql: string }>("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%' ORDER BY type, name");
-  return new Map(rows.all().map(({ type, name, sql }) => [`${type} ${name}`, sql.replace(/--[^\n]*/g, "").replace(/\s+/g, " ")]));
+  return new Map(rows.all().map(({ type, name, sql }) => [`${type} ${name}`, withoutLayout(sql)]));
 }
+
+/** SQLite adds a column with a comma and a bracket of its own layout, so blanks around these mean nothing either. */
+const withoutLayout = (sql: string): string =>
+  sql.replace(/--[^\n]*/g, "").replace(/\s+/g, " ").replace(/ ?([(),]) ?/g, "$1");

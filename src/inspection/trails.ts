@@ -3,7 +3,8 @@
  * can be judged alone, so a transaction holds a hundred of them: one over all would keep a busy server from emptying its log for
  * as long as the whole takes.
  */
-import { evaluateLegacyArtifact } from "../domain/compliance/artifact.ts";
+import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../domain/compliance/artifact.ts";
+import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { booleanOf } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
 import { breathe, readingStore, reasonOf } from "./check.ts";
@@ -12,7 +13,15 @@ import type { Sink } from "./check.ts";
 const AT_ONCE = 100;
 
 type TrailRow = { id: number; name: string; state: string; compliance_json: string; reasons_json: string };
-type LegacyRow = { id: number; public_id: string; state: string; reasons_json: string; template_json: string; legacy_is_compliant: 0 | 1 | null };
+type LegacyRow = {
+  id: number;
+  public_id: string;
+  state: string;
+  reasons_json: string;
+  attestations_json: string;
+  template_json: string;
+  legacy_is_compliant: 0 | 1 | null;
+};
 type Told = { trail_id: number; id: string };
 
 /** @param step is told how many trails are done. */
@@ -81,15 +90,18 @@ export async function checkTrails(db: Db, { found, looked }: Sink, step: (done: 
 /** Artifacts that were reported to a flow alone. */
 async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["looked"]): Promise<void> {
   const rows = db.prepare<[number], LegacyRow>(
-    "SELECT id, public_id, state, reasons_json, template_json, legacy_is_compliant FROM artifacts WHERE trail_id IS NULL AND id > ? ORDER BY id LIMIT 1000",
+    `SELECT id, public_id, state, reasons_json, attestations_json, template_json, legacy_is_compliant
+     FROM artifacts WHERE trail_id IS NULL AND id > ? ORDER BY id LIMIT 1000`,
   );
   for (let chunk = rows.all(0); chunk.length > 0; chunk = rows.all(chunk.at(-1)?.id ?? 0)) {
     for (const row of chunk) {
       const about = `artifact ${row.public_id}`;
       try {
-        const { state, reasons } = evaluateLegacyArtifact({ template: JSON.parse(row.template_json) as string[], isCompliant: booleanOf(row.legacy_is_compliant) });
+        const template = JSON.parse(row.template_json) as string[];
+        const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant: booleanOf(row.legacy_is_compliant) });
         if (row.state !== state) found(about, `is stored as ${row.state}, and is ${state} when judged again`);
         else if (row.reasons_json !== JSON.stringify(reasons)) found(about, "its stored reasons are not those that are found again");
+        else if (!listsAsMissing(row, template)) found(about, "its stored entries are not the attestations that its template expects");
       } catch (error) {
         found(about, `cannot be judged again: ${reasonOf(error)}`);
       }
@@ -97,4 +109,12 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
     looked("artifacts", chunk.length);
     await breathe();
   }
+}
+
+/** Whether the stored entries are those of a record without a trail. Their types are not compared: only names are kept with it. */
+function listsAsMissing({ attestations_json }: LegacyRow, template: readonly string[]): boolean {
+  const entries = JSON.parse(attestations_json) as AttestationStatus[];
+  const types = new Map(entries.map((entry) => [entry.attestation_name, entry.attestation_type]));
+  const expected = template.map((name) => ({ name, type: types.get(name) ?? "" }));
+  return attestations_json === JSON.stringify(legacyAttestationStatuses(expected));
 }

@@ -33,6 +33,8 @@ export type ArtifactRow = {
   state: State;
   attestations_json: string;
   reasons_json: string;
+  /** Of its latest report, in the order of the reports of the fingerprint to the flow; see `latestOfFlows`. */
+  report_number: number;
 };
 
 /** A record with the names of its flow and trail, as answers show it. */
@@ -52,7 +54,7 @@ const FIELDS = [
 
 const COLUMNS = [
   "id", "public_id", "organization_id", "flow_id", "trail_id", "fingerprint", "reference_name", ...FIELDS,
-  "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json",
+  "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json", "report_number",
 ];
 /** The start of every query that answers show; `a` is the artifact. */
 export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
@@ -63,6 +65,11 @@ export type ArtifactInTrailRow = Pick<
   ArtifactRow,
   "id" | "public_id" | "fingerprint" | "reference_name" | "git_commit" | "state" | "attestations_json" | "reasons_json"
 >;
+
+/** The number of the next report of a fingerprint to a flow; takes both as parameters. */
+const NEXT_REPORT = "(SELECT coalesce(max(report_number), 0) + 1 FROM artifacts WHERE flow_id = ? AND fingerprint = ?)";
+/** The record that counts comes first (semantics 2.4). */
+const LATEST_REPORT = "ORDER BY a.report_number DESC, a.id DESC";
 
 /** Above every text that begins with a hex prefix: the upper bound of an index range. */
 export const afterPrefix = (prefix: string): string => `${prefix}g`;
@@ -81,31 +88,38 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
   );
   const insert = db.prepare(
     `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, reference_name, ${FIELDS.join(", ")},
-                            created_by, created_at, last_modified_at, state, attestations_json, reasons_json)
-     VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]')`,
+                            created_by, created_at, last_modified_at, state, attestations_json, reasons_json, report_number)
+     VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]', ${NEXT_REPORT})`,
   );
-  const update = db.prepare(`UPDATE artifacts SET ${FIELDS.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ? WHERE id = ?`);
+  const update = db.prepare(
+    `UPDATE artifacts SET ${FIELDS.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ?,
+       report_number = (SELECT max(same.report_number) + 1 FROM artifacts same
+                        WHERE same.flow_id = artifacts.flow_id AND same.fingerprint = artifacts.fingerprint)
+     WHERE id = ?`,
+  );
   const setVerdict = db.prepare("UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?");
   const matching = db.prepare<[number, string, string], { fingerprint: string }>(
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
-  const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`);
+  const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(
+    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
+  );
   const latestInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ORDER BY a.id DESC LIMIT 1`,
+    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ${LATEST_REPORT} LIMIT 1`,
   );
   const latestBound = db.prepare<[number, string, number | null, number | null, string], PlacedArtifactRow>(
     `${PLACED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
-     WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ORDER BY a.id DESC LIMIT 1`,
+     WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ${LATEST_REPORT} LIMIT 1`,
   );
   const latestCommit = db.prepare<[number, string], { git_commit: string }>(
-    "SELECT git_commit FROM artifacts WHERE flow_id = ? AND fingerprint = ? ORDER BY id DESC LIMIT 1",
+    `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
   );
   // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both count as one here.
   const latestCommitOnBranch = db.prepare<{ flow: number; fingerprint: string; branch: string }, { git_commit: string }>(
-    `SELECT git_commit FROM artifacts WHERE flow_id = @flow AND fingerprint = @fingerprint
-       AND (replace(git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
-         OR EXISTS (SELECT 1 FROM json_each(commits_list_json) c WHERE replace(c.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
-     ORDER BY id DESC LIMIT 1`,
+    `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint
+       AND (replace(a.git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
+         OR EXISTS (SELECT 1 FROM json_each(a.commits_list_json) c WHERE replace(c.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
+     ${LATEST_REPORT} LIMIT 1`,
   );
   const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
     "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
@@ -144,7 +158,7 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     ): number {
       const { lastInsertRowid } = insert.run(
         newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
-        ...FIELDS.map((field) => fields[field]), at.createdBy, time, time,
+        ...FIELDS.map((field) => fields[field]), at.createdBy, time, time, at.flowId, at.fingerprint,
       );
       const id = Number(lastInsertRowid);
       builds.recorded(id);
@@ -167,14 +181,14 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
       const found = matching.all(flowId, prefix, afterPrefix(prefix));
       return found.length === 1 ? (found[0]?.fingerprint ?? null) : null;
     },
-    /** The most recently created record of a fingerprint in a flow, or in one of its trails. */
+    /** The most recently reported record of a fingerprint in a flow, or in one of its trails. */
     latest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
       return (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ?? null;
     },
     /** As latest, of the records to which the attestation with that public id belongs. */
     latestBound: (flowId: number, fingerprint: string, trailId: number | null, attestationId: string): PlacedArtifactRow | null =>
       latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
-    /** The commit of the newest record of a fingerprint in a flow; with `branch`, of the newest whose commit, or list of commits, is on that branch. */
+    /** The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those whose commit, or list of commits, is on it. */
     latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
       const row = branch === null ? latestCommit.get(flowId, fingerprint) : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
       return row?.git_commit ?? null;
@@ -202,7 +216,15 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
   };
 }
 
-/** The last of the rows of each flow, flows in the order of their first row. @param rows the oldest first */
-export function latestOfFlows<Row extends { flow_id: number }>(rows: readonly Row[]): Row[] {
-  return [...new Map(rows.map((row) => [row.flow_id, row])).values()];
+/**
+ * The record of each flow that counts: the most recently reported one (semantics 2.4). Flows in the order of their first row.
+ * @param rows records of one fingerprint, the oldest first
+ */
+export function latestOfFlows<Row extends { flow_id: number; report_number: number }>(rows: readonly Row[]): Row[] {
+  const latest = new Map<number, Row>();
+  for (const row of rows) {
+    const known = latest.get(row.flow_id);
+    if (!known || row.report_number >= known.report_number) latest.set(row.flow_id, row);
+  }
+  return [...latest.values()];
 }

@@ -19,6 +19,7 @@ type RecordRow = {
   committed_at: number | null;
   state: State;
   reasons_json: string;
+  report_number: number;
 };
 
 export type FactParts = { attestations: ReturnType<typeof attestationStore>; flows: ReturnType<typeof flowStore> };
@@ -26,7 +27,8 @@ export type FactParts = { attestations: ReturnType<typeof attestationStore>; flo
 export function factStore(db: Db, { attestations, flows }: FactParts) {
   const records = db.prepare<[number, string], RecordRow>(
     `SELECT a.id, a.flow_id, f.name AS flow_name, a.trail_id, t.name AS trail_name, a.reference_name, a.filename, a.git_commit, a.commit_url,
-            nullif(a.git_commit_info_json ->> 'timestamp', 0) AS committed_at, a.state, a.reasons_json
+            nullif(a.git_commit_info_json ->> 'timestamp', 0) AS committed_at, a.state, a.reasons_json,
+            a.report_number
      FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id
      WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`,
   );

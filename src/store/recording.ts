@@ -106,7 +106,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
   // Of the same flow and reference name, not of the same snapshot: what starts together replaces nothing of each other.
   const replaced = db.prepare<[number, number, string, string, number], { id: number }>(
     `SELECT id FROM deployments WHERE environment_id = ? AND flow_id = ? AND reference_name = ? AND fingerprint <> ? AND snapshot_index < ?
-     ORDER BY id DESC LIMIT 1`,
+     ORDER BY snapshot_index DESC, id DESC LIMIT 1`,
   );
   const addDeployment = db.prepare(
     `INSERT INTO deployments (organization_id, environment_id, snapshot_index, deployed_at, fingerprint, artifact_name, compliant, ordinal, flow_id,

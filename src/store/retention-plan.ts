@@ -86,7 +86,9 @@ const REFERENCES = [
 ].join(" UNION ");
 
 /** The record `a` of an artifact is the one of its flow that counts. */
-export const COUNTS = "NOT EXISTS (SELECT 1 FROM artifacts later WHERE later.flow_id = a.flow_id AND later.fingerprint = a.fingerprint AND later.id > a.id)";
+export const COUNTS =
+  "NOT EXISTS (SELECT 1 FROM artifacts later WHERE later.flow_id = a.flow_id AND later.fingerprint = a.fingerprint " +
+  "AND (later.report_number, later.id) > (a.report_number, a.id))";
 
 const TABLES = `
   DROP TABLE IF EXISTS temp.due;

@@ -410,6 +410,48 @@ test("a damaged artifact becomes a marked placeholder in lists, and disturbs no 
   }
 });
 
+test("a report to an earlier trail makes its record the one that is read, asserted and judged by policies", async () => {
+  const at = await place(TEMPLATE);
+  const fingerprint = freshFingerprint();
+  const first = await report(at, { fingerprint, trail_name: "first", template_reference_name: "client" });
+  await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint }, "generic", "first");
+  const second = await report(at, { fingerprint, trail_name: "second", template_reference_name: "client" });
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  attestations: [{name: tests, type: generic}]\n" });
+
+  const told = async () => {
+    const { body: asserted } = await server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`, { key: at.key });
+    return {
+      read: (await read(at, fingerprint)).trail_name,
+      short: (await read(at, fingerprint.slice(0, 12))).trail_name,
+      commit: (await get(at, `/${at.flow}/${fingerprint}/latest_commit`)).body.latest_commit,
+      asserted: asserted.trail, flows: asserted.flows.map(({ trail }: Fields) => trail),
+      compliant: asserted.compliant, judged: asserted.policy_evaluations[0].rule_evaluations[2].resolutions[0].context.trail_name,
+    };
+  };
+  const expected = (trail: string, commit: string, compliant: boolean) => ({
+    read: trail, short: trail, commit, asserted: trail, flows: [trail], compliant, judged: trail,
+  });
+  assert.equal(await told(), expected("second", second.git_commit, false));
+  await report(at, first);
+  assert.equal(await told(), expected("first", first.git_commit, true));
+  assert.is((await read(at, fingerprint, "?trail=second")).trail_name, "second", "a trail that is named is the one that is read");
+  await report(at, { fingerprint, trail_name: null, template: [], git_commit: second.git_commit });
+  const withoutTrail = await told();
+  assert.equal({ read: withoutTrail.read, flows: withoutTrail.flows }, { read: null, flows: [null] });
+  await report(at, second);
+  assert.equal(await told(), expected("second", second.git_commit, false));
+});
+
+test("in one trail the reference name that was reported last is read", async () => {
+  const at = await place();
+  const server1 = await report(at, { template_reference_name: "server" });
+  await report(at, { ...server1, template_reference_name: "client" });
+  const name = async () => (await read(at, server1.fingerprint, "?trail=t")).template_reference_name;
+  assert.is(await name(), "client");
+  await report(at, server1);
+  assert.is(await name(), "server");
+});
+
 test("the latest commit of an artifact, also on a branch that arrives unescaped", async () => {
   const at = await place();
   const fingerprint = freshFingerprint();
@@ -435,6 +477,8 @@ test("the latest commit of an artifact, also on a branch that arrives unescaped"
     assert.equal((await latest(fingerprint, query)).body, { latest_commit: commit }, query);
     assert.equal((await latest(fingerprint.slice(0, 60), query)).body, { latest_commit: commit }, query);
   }
+  await post(at, { ...old, trail_name: "a" });
+  assert.equal((await latest(fingerprint)).body, { latest_commit: old.git_commit }, "the latest report counts");
   const missingFlow = await get(at, `/none/${fingerprint}/latest_commit`);
   assert.equal([missingFlow.status, missingFlow.body], [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }]);
   assert.is((await latest("abcd")).status, 400);

@@ -164,6 +164,54 @@ test("every flow is shown, the build flow first, and the top level is that of th
   assert.match(why.reason, /review/);
 });
 
+test("a report without a trail that changes the state in the flow is seen by the next report of the environment", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  trail-compliance: {required: true}\n" });
+  const fingerprint = await server.given.artifact(at, { flow, trail: null, is_compliant: false });
+  const environment = world.environment(at);
+  world.attach(at, environment, policy);
+  const shown = async (index: number) => {
+    const { artifacts: [artifact] } = (await read(at, environment, index)).body;
+    const [, rule] = artifact.policy_decisions[0].rule_evaluations;
+    return { compliant: artifact.compliant, annotation: artifact.annotation.type, reasons: artifact.reasons_for_incompliance, ...rule.resolutions[0] };
+  };
+  const context = { flow_name: flow, trail_name: null };
+  assert.is(world.report(at, environment, [running("api:1", fingerprint)]), 1);
+  const failed = {
+    compliant: false, annotation: "started-non-compliant", type: "legacy_flow", context: { ...context, artifact_status: "NON-COMPLIANT" },
+    reasons: [`Policy '${policy}' requires compliance in the trail, but the artifact was reported to flow '${flow}' without a trail and is NON-COMPLIANT there.`],
+  };
+  assert.equal(await shown(1), failed);
+  assert.is(world.report(at, environment, [running("api:1", fingerprint)]), null, "nothing changed");
+  await server.given.artifact(at, { flow, trail: null, fingerprint });
+  assert.is(world.report(at, environment, [running("api:1", fingerprint)]), 2);
+  assert.equal(await shown(2), {
+    compliant: true, annotation: "became-compliant", reasons: [], type: "rule_satisfied", context: { ...context, artifact_status: "COMPLIANT" },
+  });
+  await server.given.artifact(at, { flow, trail: null, fingerprint, template: ["unit"] });
+  assert.is(world.report(at, environment, [running("api:1", fingerprint)]), 3);
+  assert.equal((await shown(3)).type, "legacy_flow");
+  assert.equal(await shown(1), failed, "an earlier snapshot stays as it was");
+});
+
+test("a report to an earlier trail is seen by the next report of the environment", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const { trail, fingerprint, commit } = await built(at, flow);
+  await server.given.artifact(at, { flow, trail: "later", name: "server", fingerprint });
+  const environment = world.environment(at);
+  const shown = async () => {
+    const { artifacts: [artifact] } = (await read(at, environment)).body;
+    return { annotation: artifact.annotation.type, trail: artifact.flows[0].trail_name, pages: artifact.flows.length };
+  };
+  world.report(at, environment, [running("api:1", fingerprint)]);
+  assert.equal(await shown(), { annotation: "started-unknown", trail: "later", pages: 1 });
+  await server.given.artifact(at, { flow, trail, name: "server", fingerprint, commit });
+  assert.is(world.report(at, environment, [running("api:1", fingerprint)]), 2);
+  assert.equal(await shown(), { annotation: "updated-provenance", trail, pages: 1 });
+});
+
 test("annotations are those of the snapshot in which they happened, afterwards unchanged", async () => {
   const at = server.given.org();
   const environment = world.environment(at);

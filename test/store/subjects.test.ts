@@ -19,6 +19,24 @@ test("an artifact's records are the newest of each flow, flows in the order of t
   assert.equal([records(99), records(null, 99), records(null, organizationId, "0".repeat(64))], [[], [], []]);
 });
 
+test("a report of an older record makes it the one that counts in its flow, and changes no other flow", () => {
+  const { store, clock, organizationId, flow, trail, artifact } = opened();
+  const [f, g] = [flow("f"), flow("g")];
+  const first = artifact(f.id, trail(f.id, "first").id, FINGERPRINT);
+  const inG = artifact(g.id, trail(g.id, "t").id, FINGERPRINT);
+  const second = artifact(f.id, trail(f.id, "second").id, FINGERPRINT);
+  const alone = artifact(f.id, null, FINGERPRINT);
+  const other = artifact(f.id, trail(f.id, "third").id, OTHER);
+  const counting = () => store.subjects.records(organizationId, FINGERPRINT, null).map(({ id }) => id);
+  assert.equal(counting(), [alone, inG], "a record without a trail is one of its flow like any other");
+  for (const [id, latest] of [[first, first], [other, first], [second, second], [second, second], [first, first], [alone, alone]] as const) {
+    store.artifacts.update(id, store.artifacts.get(id), clock.at);
+    assert.equal(counting(), [latest, inG]);
+    assert.is(store.artifacts.latest(f.id, FINGERPRINT, null)?.id, latest);
+    assert.is(store.artifacts.latest(g.id, FINGERPRINT, null)?.id, inG);
+  }
+});
+
 test("a subject has what policies look at in each flow, and nothing of its siblings", () => {
   const { store, organizationId, flow, trail, artifact, attestation } = opened();
   const [f, g] = [flow("f"), flow("g")];

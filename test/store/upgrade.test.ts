@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
+import { legacyAttestationStatuses } from "../../src/domain/compliance/artifact.ts";
 import { namespaceOf, searchForm, vcsInstanceOf } from "../../src/domain/repository.ts";
 import { loadAddon } from "../../src/store/addon.ts";
 import { applyMigrations, migrations } from "../../src/store/database.ts";
@@ -86,6 +87,53 @@ test("0004 counts each content of evidence once, and goes on counting", () => {
   assert.equal(totals.all(), [{ files: 3, bytes: 15 }]);
   for (const [digest, size] of [["a", 10], ["d", 7]] as const) attest(digest, size);
   assert.equal(totals.all(), [{ files: 4, bytes: 22 }]);
+});
+
+test("0005 numbers the reports of each fingerprint in a flow by the audit log, and marks what runs on another record", () => {
+  const { db, rest } = before(5);
+  db.exec(`INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
+    VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (2, 't2', 1, 1, 'u', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (3, 't3', 2, 2, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')`);
+  const artifact = db.prepare(
+    `INSERT INTO artifacts (id, public_id, organization_id, flow_id, trail_id, fingerprint, filename, git_commit, build_url, commit_url, template_json, created_by, created_at,
+                            last_modified_at, state, attestations_json, reasons_json)
+     VALUES (@id, @name, @flow, @flow, @trail, @fingerprint, 'app', 'c', '', '', @template, '', 0, 0, 'COMPLIANT', '[]', '[]')`,
+  );
+  const [again, once, unknown, alone] = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
+  const add = (id: number, trail: number | null, fingerprint: string | undefined, template: string[] = [], flow = 1) =>
+    artifact.run({ id, name: `a${id}`, trail, fingerprint, flow, template: JSON.stringify(template) });
+  add(1, 1, again); add(2, 2, again); add(3, 1, once); add(4, 2, once); add(5, 1, unknown); add(6, 2, unknown);
+  add(7, null, alone, ["artifact", "unit", "scan", "unit"]); add(8, 3, again, [], 2);
+  const logged = db.prepare(
+    `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
+     VALUES (0, 1, 'user', '', '', '', '', ?, '', '', ?)`,
+  );
+  const report = (id: number, event = "artifact.reported") => logged.run(event, JSON.stringify({ artifact_id: `a${id}` }));
+  for (const id of [1, 2, 3, 4, 7, 8, 1]) report(id);
+  report(3, "artifact.allowed");
+  logged.run("artifact.reported", "{");
+  db.exec(`INSERT INTO environments (id, public_id, organization_id, name, type, created_at, last_modified_at, revision)
+    VALUES (1, 'e1', 1, 'prod', 'docker', 0, 0, 7), (2, 'e2', 1, 'calm', 'docker', 0, 0, 7), (3, 'e3', 2, 'prod', 'docker', 0, 0, 7)`);
+  db.exec("INSERT INTO evaluations (id, environment_id, facts_json, verdicts_json, reasons_json) VALUES (1, 1, '{}', '[]', '[]')");
+  const runs = db.prepare(
+    `INSERT INTO snapshot_artifacts (organization_id, environment_id, first_index, last_index, fingerprint, name, annotation, was, now, evaluation_id, started_index, instances_json)
+     VALUES (@organization, @environment, 1, @last, @fingerprint, 'x', 'started-unknown', 0, 1, 1, 1, '{}')`,
+  );
+  const OPEN = Number.MAX_SAFE_INTEGER;
+  for (const [organization, environment, fingerprint, last] of [
+    [1, 1, again, OPEN], [1, 1, alone, OPEN], [1, 1, once, OPEN], [1, 2, once, OPEN], [1, 2, again, 1], [1, 2, unknown, OPEN], [2, 3, again, OPEN],
+  ] as const) runs.run({ organization, environment, fingerprint, last });
+  rest();
+  assert.equal(db.prepare("SELECT id, report_number FROM artifacts ORDER BY id").all(), [
+    { id: 1, report_number: 2 }, { id: 2, report_number: 1 }, { id: 3, report_number: 1 }, { id: 4, report_number: 2 },
+    { id: 5, report_number: 1 }, { id: 6, report_number: 2 }, { id: 7, report_number: 1 }, { id: 8, report_number: 1 },
+  ]);
+  assert.equal(db.prepare("SELECT environment_id, fingerprint FROM stale_artifacts ORDER BY fingerprint").all(), [
+    { environment_id: 1, fingerprint: again }, { environment_id: 1, fingerprint: alone },
+  ]);
+  assert.equal(db.prepare("SELECT id, revision FROM environments ORDER BY id").all(), [{ id: 1, revision: 8 }, { id: 2, revision: 7 }, { id: 3, revision: 7 }]);
+  const entries = (id: number) => db.prepare<[number], string>("SELECT attestations_json FROM artifacts WHERE id = ?").pluck().get(id);
+  assert.is(entries(1), "[]");
+  assert.is(entries(7), JSON.stringify(legacyAttestationStatuses(["artifact", "unit", "scan"].map((name) => ({ name, type: "*" })))));
 });
 
 test.run();

@@ -10,6 +10,7 @@ import Database from "better-sqlite3";
 import { loadAddon } from "../../src/store/addon.ts";
 import { clientOf } from "../binary/client.ts";
 import { cli, inDirectory, start } from "../cli/in-process.ts";
+import { AGAIN, VINTAGE, WITHOUT_TRAIL, WITHOUT_TRAILS } from "../cases/upgrades/story.ts";
 import { BASE_URL, fixtureVersions, lost, MOVES, place } from "./fixture.ts";
 
 const test = suite("upgrades");
@@ -65,6 +66,49 @@ for (const version of fixtureVersions()) {
       assert.match(copy, new RegExp(`^assay-schema-${version}-before-${schemaVersion()}-\\d{8}T\\d{6}Z\\.db$`));
       assert.is(readHeader(join(data, "backups", copy))?.schemaVersion, version);
       assert.equal(rowsOf(join(data, "backups", copy)), rowsOf(original));
+    }));
+}
+
+for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)) {
+  test(`schema ${version}: verdicts under earlier rules stay as they were, and the next report finds those of the present rules`, () =>
+    inDirectory(async (home) => {
+      const data = join(home, "data");
+      const { key } = place(version, data);
+      const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL, "--log-level", "error"]);
+      const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
+      try {
+        const client = clientOf(url, key);
+        type Told = { artifacts: { fingerprint: string; compliant: boolean; annotation: { type: string }; flows: { trail_name: string | null }[] }[] };
+        const vintage = async (index: number) => {
+          const { artifacts } = (await client.json("GET", `/snapshots/acme/vintage/${index}`)).body as Told;
+          return Object.fromEntries(artifacts.map(({ fingerprint, compliant, annotation, flows }) => [
+            fingerprint, { compliant, annotation: annotation.type, trail: flows[0]?.trail_name },
+          ]));
+        };
+        assert.equal(await vintage(1), {
+          [WITHOUT_TRAIL]: { compliant: false, annotation: "started-non-compliant", trail: null },
+          [AGAIN]: { compliant: true, annotation: "started-compliant", trail: "second" },
+        });
+        const reported = await client.json("PUT", "/environments/acme/vintage/report/docker", VINTAGE);
+        assert.is(reported.status, 201, reported.bytes.toString());
+        assert.equal(await vintage(2), {
+          [WITHOUT_TRAIL]: { compliant: true, annotation: "became-compliant", trail: null },
+          [AGAIN]: { compliant: true, annotation: "updated-provenance", trail: "first" },
+        });
+        const lacking = (await client.json("GET", `/asserts/acme/fingerprint/${"07".repeat(32)}`)).body as any;
+        assert.equal(lacking.compliance_status.attestations_statuses, [{
+          attestation_name: "scan", attestation_type: "*", attestation_id: null, overridden_attestation_id: null, status: "MISSING",
+          is_compliant: null, unexpected: false,
+        }]);
+      } finally {
+        assert.is((await server.stop()).code, 0);
+      }
+      for (const index of [1, 2]) {
+        const explained = await cli(["explain", `vintage#${index}`, "--data", data, "--org", "acme"]);
+        assert.is(explained.code, 0, explained.out);
+      }
+      const verified = await cli(["verify", "--data", data, "--json"]);
+      assert.is(verified.code, 0, verified.out);
     }));
 }
 

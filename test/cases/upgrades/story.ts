@@ -9,6 +9,7 @@ import { told } from "../../binary/client.ts";
 /** Schema versions with which parts of the story begin. */
 const RUNTIME = 2;
 export const WHOLE_API = 3;
+export const WITHOUT_TRAILS = 4;
 
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const LATER = "1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00113";
@@ -19,6 +20,10 @@ const GOOD = "a1".repeat(32);
 const BAD = "b2".repeat(32);
 const STRAY = "c3".repeat(32);
 const LEGACY = "d4".repeat(32);
+/** Runs under a policy about trails, and was reported without one. */
+export const WITHOUT_TRAIL = "e5".repeat(32);
+/** Reported to two trails of a flow, and then to the first of them again. */
+export const AGAIN = "f6".repeat(32);
 
 const TEMPLATE = `# what a release of the shop needs
 version: 1
@@ -112,7 +117,36 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
     await ok(json("PATCH", `/tags/acme/repo/${id}`, { set_tags: { team: "web" }, remove_tags: [] }), 200);
     await ok(json("PATCH", "/tags/acme/control/SDLC-7", { set_tags: { standard: "internal" }, remove_tags: [] }), 200);
   }
+  if (era >= WITHOUT_TRAILS) await runWithoutTrails(client);
 }
+
+/**
+ * An environment whose policy requires compliance in the trail runs an artifact without a trail, and one whose first trail was
+ * reported to again. Their flow is then archived, and another flow takes its name.
+ */
+async function runWithoutTrails({ json, form }: Client): Promise<void> {
+  const flow = () => told(form("PUT", "/flows/acme/template_file", "data_json", { name: "older", description: "" }), 201);
+  const artifact = (fingerprint: string, fields: object) =>
+    told(json("POST", "/artifacts/acme/older", {
+      fingerprint, filename: "older:1", git_commit: COMMIT, build_url: "https://ci.example.com/9", commit_url: INFO.url, ...fields,
+    }), 201);
+  await flow();
+  await artifact(WITHOUT_TRAIL, {});
+  await artifact("07".repeat(32), { template: ["artifact", "scan"] });
+  for (const trail_name of ["first", "second", "first"]) await artifact(AGAIN, { trail_name, template_reference_name: "older" });
+  const policy_file = { part: "policy_file", name: "p.yml", content: policy("  trail-compliance:\n    required: true\n") };
+  await told(form("PUT", "/policies/acme", "payload", { name: "in-trail", description: "", comment: "", type: "env" }, policy_file), 201);
+  const environment = { name: "vintage", type: "docker", description: "", policies: ["in-trail"] };
+  await told(json("PUT", "/environments/acme", environment), 201);
+  await told(json("PUT", "/environments/acme/vintage/report/docker", VINTAGE), 201);
+  await told(json("PUT", "/flows/acme/older/archive"), 200);
+  await flow();
+}
+
+/** What runs in the environment `vintage`. */
+export const VINTAGE = {
+  artifacts: [WITHOUT_TRAIL, AGAIN].map((fingerprint) => ({ digests: { "older:1": fingerprint }, creationTimestamp: 1_700_000_100 })),
+};
 
 const report = ({ json }: Client, running: readonly (readonly [string, string])[]) =>
   told(json("PUT", "/environments/acme/production/report/docker", { artifacts: running.map(([name, fingerprint]) => ({ digests: { [name]: fingerprint }, creationTimestamp: 1_700_000_100 })) }), 201);
