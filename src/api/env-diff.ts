@@ -71,8 +71,8 @@ export const environmentDiff = operation({
   },
 });
 
-/** An artifact of one side, all its instances together. */
-type Found = { fingerprint: string; name: string; latest: number; flow: string; commitUrl: string | null; instances: number; pods: Set<string> };
+/** An artifact of one side, all its instances together. `flow` is the name of its first flow, "" without provenance. */
+type Found = { fingerprint: string; name: string; latest: number; flowId: number | null; flow: string; commitUrl: string | null; instances: number; pods: Set<string> };
 type Side = { id: string; artifacts: Map<string, Found> };
 
 /** @throws AppError not_found for an unknown environment or an index that does not exist. */
@@ -91,6 +91,8 @@ function sideOf(context: Context, label: string, { environment: name, position }
     for (const start of created) found.latest = Math.max(found.latest, start);
     for (const pod of Object.keys(pods ?? {})) found.pods.add(pod);
   }
+  const flowNames = context.store.flows.presentNames([...artifacts.values()].flatMap(({ flowId }) => flowId ?? []));
+  for (const found of artifacts.values()) if (found.flowId !== null) found.flow = flowNames.get(found.flowId) ?? found.flow;
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
@@ -99,13 +101,13 @@ function runningIn({ store }: Context, environment: EnvironmentRow, { idx }: Sna
   return store.snapshots.members(environment.id, idx).flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
 }
 
-/** The first flow; as without provenance where the record is damaged, which must not fail the rest (semantics 9). */
-function provenanceOf({ facts_json }: RunningArtifactRow): Pick<Found, "flow" | "commitUrl"> {
+/** The first flow as it is stored; as without provenance where the record is damaged, which must not fail the rest (semantics 9). */
+function provenanceOf({ facts_json }: RunningArtifactRow): Pick<Found, "flowId" | "flow" | "commitUrl"> {
   try {
     const first = (JSON.parse(facts_json) as Facts).flows[0];
-    return { flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
+    return { flowId: first?.flow_id ?? null, flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
   } catch {
-    return { flow: "", commitUrl: null };
+    return { flowId: null, flow: "", commitUrl: null };
   }
 }
 

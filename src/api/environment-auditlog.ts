@@ -14,7 +14,7 @@ import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Repeated } from "../http/schema.ts";
 import type { EnvironmentEventRow, IndexRange } from "../store/environment-events.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
-import { flowsOf, repoIdsOf } from "./environment-events.ts";
+import { flowsByEvent, repoIdsOf } from "./environment-events.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
@@ -29,7 +29,9 @@ const COLUMNS = [
 const NO_PROVENANCE = "no provenance";
 
 /** null: not filtered by. */
-type Filter = { kinds: ReadonlySet<EventKind> | null; flows: ReadonlySet<string> | null; flowIds: ReadonlySet<number>; repoIds: ReadonlySet<number> | null };
+type Filter = { kinds: ReadonlySet<EventKind> | null; flows: FlowFilter | null; repoIds: ReadonlySet<number> | null };
+/** `none`: artifacts without provenance too. */
+type FlowFilter = { ids: ReadonlySet<number>; none: boolean };
 
 export const getEnvAuditlog = operation({
   id: "get_env_auditlog",
@@ -58,13 +60,10 @@ export const getEnvAuditlog = operation({
   handle(context, { params, query }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const flows = given(query.flow_names);
     const repoIds = repoIdsOf(context, query.repo_names);
     const filter: Filter = {
       kinds: kindsOf(given(query.event_types)),
-      flows: flows && new Set(flows),
-      // A flow that was renamed is meant by its later names too.
-      flowIds: new Set(flows?.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
+      flows: flowFilterOf(context, given(query.flow_names)),
       repoIds: repoIds && new Set(repoIds),
     };
     const range = store.environmentEvents.between(environment, query.from_timestamp ?? -Infinity, query.to_timestamp ?? Infinity);
@@ -83,6 +82,17 @@ export const getEnvAuditlog = operation({
 function given(texts: readonly string[] | undefined): string[] | null {
   const words = (texts ?? []).filter((text) => text !== "");
   return words.length > 0 ? words : null;
+}
+
+/**
+ * Names stand for the flows that have them now, or had them before a rename; the evidence of a flow that was archived is found
+ * under its suffixed name, never under that of the flow that took its name (semantics 1.8).
+ */
+function flowFilterOf({ store, organization }: Context, names: readonly string[] | null): FlowFilter | null {
+  return names && {
+    ids: new Set(names.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
+    none: names.includes(NO_PROVENANCE),
+  };
 }
 
 function kindsOf(words: readonly string[] | null): ReadonlySet<EventKind> | null {
@@ -109,11 +119,11 @@ async function* lines(store: Context["store"], environment: EnvironmentRow, rang
 }
 
 /** Turns an event of a page into its line, or into none when the filter leaves it out. */
-function selector(store: Context["store"], rows: readonly EnvironmentEventRow[], { kinds, flows, flowIds, repoIds }: Filter) {
-  const facts = new Map(rows.map((row) => [row, flowsOf(row)]));
+function selector(store: Context["store"], rows: readonly EnvironmentEventRow[], { kinds, flows, repoIds }: Filter) {
+  const facts = flowsByEvent(store, rows);
   const records = repoIds && store.environmentEvents.records([...facts.values()].flatMap((of) => of?.map(({ artifact_id }) => artifact_id) ?? []));
   const ofFlows = (of: readonly FlowRecord[]): boolean =>
-    !flows || (of.length === 0 ? flows.has(NO_PROVENANCE) : of.some(({ flow, flow_id }) => flows.has(flow) || flowIds.has(flow_id)));
+    !flows || (of.length === 0 ? flows.none : of.some(({ flow_id }) => flows.ids.has(flow_id)));
   const ofRepos = (of: readonly FlowRecord[]): boolean =>
     !repoIds || of.some(({ artifact_id }) => repoIds.has(records?.get(artifact_id)?.repo_id ?? 0));
 

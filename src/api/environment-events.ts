@@ -4,6 +4,7 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import { withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
 import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
@@ -143,8 +144,18 @@ export function repoIdsOf({ store, organization }: Context, names: readonly stri
   return given.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));
 }
 
-/** The flows in the facts of an event, the first one first; null for a damaged record. */
-export function flowsOf({ facts_json }: EnvironmentEventRow): readonly FlowRecord[] | null {
+/** The flows of each event, the first one first, under their present names; null for a damaged record. */
+export function flowsByEvent(
+  { flows }: Context["store"],
+  rows: readonly EnvironmentEventRow[],
+): Map<EnvironmentEventRow, readonly FlowRecord[] | null> {
+  const stored = new Map(rows.map((row) => [row, storedFlows(row)]));
+  const names = flows.presentNames([...stored.values()].flatMap((of) => of?.map(({ flow_id }) => flow_id) ?? []));
+  const shown = (of: readonly FlowRecord[]) => withFlowNames({ flows: of }, (id) => names.get(id)).flows;
+  return new Map([...stored].map(([row, of]) => [row, of && shown(of)]));
+}
+
+function storedFlows({ facts_json }: EnvironmentEventRow): readonly FlowRecord[] | null {
   try {
     const { flows } = JSON.parse(facts_json) as Facts;
     return Array.isArray(flows) && flows.every((record) => typeof record?.flow === "string") ? flows : null;
@@ -156,7 +167,7 @@ export function flowsOf({ facts_json }: EnvironmentEventRow): readonly FlowRecor
 function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): EventValue[] {
   const { store, urls } = context;
   const org = context.organization.name;
-  const flows = new Map(rows.map((row) => [row, flowsOf(row)]));
+  const flows = flowsByEvent(store, rows);
   const known = [...flows.values()].flatMap((of) => of ?? []);
   const records = store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id));
   const replaced = store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? []));

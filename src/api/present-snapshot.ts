@@ -1,10 +1,11 @@
 /**
  * A snapshot as answers show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything beside their
  * own rows is read in one statement for each kind, and what is shared by many is made once. More than half of the answer is
- * decisions of policies, which never change: their text is kept from read to read, so the answer is put together as text.
+ * decisions of policies, which never change but for the names of flows: their text is kept from read to read, so the answer is
+ * put together as text.
  */
 import type { Static } from "typebox";
-import { unfold } from "../domain/compliance/environment.ts";
+import { reasonsOn, unfold, withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, KeptVerdict } from "../domain/compliance/environment.ts";
 import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { policyDump } from "../domain/policy/document.ts";
@@ -45,6 +46,8 @@ type Row = { part: Part; row: EvaluatedArtifactRow; kept: Kept | null };
 type Shared = {
   records: Map<number, ShownRecordRow>;
   replaced: Map<number, ReplacedRow>;
+  /** Present names of flows by their keys. */
+  flowNames: Map<number, string>;
   /** Rules by the key of the policy version; null for one that this program cannot read. */
   document(versionId: number): PolicyDocument | null;
   /** What runs in an environment now. */
@@ -110,14 +113,17 @@ function keptOf({ store }: Context, row: EvaluatedArtifactRow): Kept | null {
 function sharedBy({ store }: Context, rows: readonly Row[]): Shared {
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
+  const flowIds = new Set<number>();
   for (const { kept } of rows)
-    for (const { artifact_id, deployment_id } of kept?.evaluation.facts.flows ?? []) {
+    for (const { artifact_id, deployment_id, flow_id } of kept?.evaluation.facts.flows ?? []) {
       artifactIds.add(artifact_id);
+      flowIds.add(flow_id);
       if (deployment_id !== null) deploymentIds.add(deployment_id);
     }
   return {
     records: store.snapshots.records(artifactIds),
     replaced: deploymentIds.size === 0 ? new Map() : store.snapshots.replaced(deploymentIds),
+    flowNames: store.flows.presentNames(flowIds),
     document: once((versionId: number): PolicyDocument | null => {
       try {
         return store.policies.parsed(versionId);
@@ -143,11 +149,12 @@ function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
 function presentArtifact(context: Context, shared: Shared, { part, row, kept }: Row): string[] {
   if (!kept) throw new Error("the record is damaged");
   const { evaluation, instances } = kept;
-  const flows = evaluation.facts.flows.map((flow) => presentFlow(context, shared, part, row, flow, instances));
+  const facts = withFlowNames(evaluation.facts, (id) => shared.flowNames.get(id));
+  const flows = facts.flows.map((flow) => presentFlow(context, shared, part, row, flow, instances));
   const first = flows[0];
   const artifact: Omit<Artifact, "policy_decisions"> = {
     ...outline({ part, row }),
-    reasons_for_incompliance: row.compliant === 0 ? [...kept.reasons] : [],
+    reasons_for_incompliance: row.compliant === 0 ? [...reasonsFor(shared, kept, facts)] : [],
     creationTimestamp: instances.created as number[],
     pods: (instances.pods ?? null) as Artifact["pods"],
     ecs_context: instances.ecs ?? null,
@@ -160,7 +167,13 @@ function presentArtifact(context: Context, shared: Shared, { part, row, kept }: 
     commit_lead_time: first?.commit_lead_time ?? null,
     flows,
   };
-  return withMember(artifact, "policy_decisions", [decisionsOf(context, shared, row.evaluation_id, evaluation)]);
+  return withMember(artifact, "policy_decisions", [decisionsOf(context, shared, row.evaluation_id, evaluation, facts)]);
+}
+
+/** The stored reasons, unless they name a flow that is called otherwise now. */
+function reasonsFor(shared: Shared, { evaluation, reasons }: Kept, facts: Facts): readonly string[] {
+  if (facts === evaluation.facts) return reasons;
+  return reasonsOn(facts, evaluation.verdicts, shared.document) ?? reasons;
 }
 
 /** What a row tells by itself. */
@@ -247,11 +260,17 @@ export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl:
     { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
   );
 
-/** The JSON text of the decisions. They follow from the evaluation and the documents of the policies; neither changes, but a damaged policy is none. */
-function decisionsOf({ store }: Context, shared: Shared, evaluationId: number, evaluation: KeptEvaluation): string {
-  const { facts, verdicts } = evaluation;
-  const documents = verdicts.map(({ version_id }) => shared.document(version_id));
-  return store.snapshots.textOf(evaluationId, evaluation, documents, () => JSON.stringify(verdicts.map((verdict) => presentDecision(shared, verdict, facts))));
+/**
+ * The JSON text of the decisions. They follow from the evaluation, the documents of the policies, of which a damaged one is null,
+ * and the present names of the flows.
+ * @param facts of the evaluation, with present names
+ */
+function decisionsOf({ store }: Context, shared: Shared, evaluationId: number, evaluation: KeptEvaluation, facts: Facts): string {
+  const { verdicts } = evaluation;
+  const from = [...verdicts.map(({ version_id }) => shared.document(version_id)), ...facts.flows.map(({ flow }) => flow)];
+  return store.snapshots.textOf(evaluationId, evaluation, from, () =>
+    JSON.stringify(verdicts.map((verdict) => presentDecision(shared, verdict, facts))),
+  );
 }
 
 /** Without rules where this program cannot read the policy: the status is the one that was found then. */

@@ -14,7 +14,7 @@
  * - `artifacts`: {`name`, `fingerprint` ("" unresolved), `exited`, `compliant`, `annotation` and `first_index` (how and with
  *   which snapshot it came to be as it is), `started_index`, `instances_before`, `instances`, `evaluation_id`, `allowlist` {`id`,
  *   `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`, `policies`, `reasons`, `same`, `problems`}
- * - `artifacts[].flows`: {`flow_id`, `flow`, `tags`, `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
+ * - `artifacts[].flows`: {`flow_id`, `flow` (its present name), `evaluated_as` (its name at the evaluation), `tags`, `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
  *   `commit_url`, `committed_at`, `state`, `reasons`, `deployment_id`, `attestations`: every record that was considered}
  * - an attestation: {`id`, `name`, `type` (of an override: that of the overridden), `level`, `is_compliant`, `control`, and as it was
  *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `control_version`, `description`, `reasons`, `reported_by`,
@@ -95,6 +95,7 @@ function artifactJson({ row, exited, compliant, allowlist, facts, verdicts, atte
 
 const flowJson = ({ candidates, ...flow }: FlowRecord, attestations: ReadonlyMap<string, ExplainedAttestation>): object => ({
   ...flow,
+  evaluated_as: flow.evaluated_as ?? flow.flow,
   attestations: candidates.map(({ attestationId, name, type, level, isCompliant, control }) => ({
     id: attestationId, name, type, level, is_compliant: isCompliant, control, record: recordJson(attestations.get(attestationId)),
   })),

@@ -129,7 +129,8 @@ function full(artifact: ExplainedArtifact): string[] {
 
 function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, ExplainedAttestation>): string[] {
   const as = flow.reference_name === null ? "" : ` as '${flow.reference_name}'`;
-  const where = flow.trail === null ? `flow '${flow.flow}', without a trail` : `flow '${flow.flow}', trail '${flow.trail}'`;
+  const name = flow.evaluated_as === undefined ? `flow '${flow.flow}'` : `flow '${flow.flow}' (then called '${flow.evaluated_as}')`;
+  const where = flow.trail === null ? `${name}, without a trail` : `${name}, trail '${flow.trail}'`;
   const tags = Object.entries(flow.tags).map(([key, value]) => `${key}=${value}`);
   return [
     `  reported to ${where}${as}, commit ${flow.git_commit}: ${flow.state} there${tags.length === 0 ? "" : `; flow tags: ${tags.join(", ")}`}`,

@@ -54,8 +54,9 @@ export const explain: Command = {
         const environment = environmentOf(store, organization, place.environment);
         const index = resolvePosition(place.position, environment.snapshot_count, (at) => store.snapshots.indexAt(environment.id, at));
         if (index < 1 || index > environment.snapshot_count) throw outOfRange(organization, environment, expression, place.environment, index);
-        const explanation = store.explanations.explain(environment, index);
-        if (!explanation) throw commandFailure(`snapshot ${environment.name}#${index} is gone from the database`, EXIT.damaged);
+        const evaluated = store.explanations.explain(environment, index);
+        if (!evaluated) throw commandFailure(`snapshot ${environment.name}#${index} is gone from the database`, EXIT.damaged);
+        const explanation = store.explanations.withPresentFlowNames(evaluated);
         const question: Question = { organization: organization.name, expression, fingerprint: fingerprint === null ? null : meant(explanation, fingerprint) };
         return {
           text: json ? `${JSON.stringify(explanationJson(explanation, question))}\n` : explanationText(explanation, question),

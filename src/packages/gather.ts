@@ -113,6 +113,12 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
     }
   }
 
+  const flowNames = new Map<number, string | undefined>();
+  function flowName(flowId: number): string | undefined {
+    if (!flowNames.has(flowId)) flowNames.set(flowId, store.flows.presentNames([flowId]).get(flowId));
+    return flowNames.get(flowId);
+  }
+
   function controlsOf(versionId: number): string[] {
     try {
       return store.policies.parsed(versionId).controls.map(({ control }) => control);
@@ -175,7 +181,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
   });
   const fingerprints = source.fingerprints(subject);
   list("environments.json", each(fingerprints, (fingerprint) => source.runs(organization.id, fingerprint)), (row) => {
-    const run = tellRun(showing, row, (version) => versions.add(version));
+    const run = tellRun(showing, row, { used: (version) => versions.add(version), flowName });
     seen(row.ended ?? row.started);
     runs.add(run);
     return run;

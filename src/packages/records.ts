@@ -4,7 +4,7 @@ import { presentArtifacts } from "../api/present-artifact.ts";
 import type { Showing } from "../api/kit.ts";
 import { booleanOf } from "../store/database.ts";
 import type { Facts, KeptVerdict } from "../domain/compliance/environment.ts";
-import { unfold } from "../domain/compliance/environment.ts";
+import { reasonsOn, unfold, withFlowNames } from "../domain/compliance/environment.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
 import type { AttestationExtras, ControlRow, ControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/audit-packages.ts";
@@ -92,10 +92,21 @@ export const verdictWord = (compliant: boolean | null): string => (compliant ===
 
 export type Run = ReturnType<typeof tellRun>;
 
-/** An interval in which an artifact ran somewhere with one verdict, with what was judged and how. */
-export function tellRun({ store }: Showing, row: RunRow, used: (versionId: number) => void) {
-  const facts = readable<Facts>(row.facts_json);
+/**
+ * An interval in which an artifact ran somewhere with one verdict, with what was judged and how. Flows have their present names,
+ * as everywhere in a package; the name that expressions of policies saw stands beside it.
+ * @param used is given the keys of the policy versions. @param flowName the present name of a flow by its key
+ */
+export function tellRun(
+  { store }: Showing,
+  row: RunRow,
+  { used, flowName }: { used: (versionId: number) => void; flowName: (flowId: number) => string | undefined },
+) {
+  const stored = readable<Facts>(row.facts_json);
+  const facts = stored && (attempt(() => withFlowNames(stored, flowName)) ?? stored);
   const verdicts = readable<KeptVerdict[]>(row.verdicts_json);
+  const renamed =
+    facts && verdicts && facts !== stored ? attempt(() => reasonsOn(facts, verdicts, store.policies.parsed)) : null;
   const isNow = row.last_index === OPEN;
   return {
     environment: { name: row.environment_name, type: row.environment_type, archived: row.archived_at !== null },
@@ -106,14 +117,14 @@ export function tellRun({ store }: Showing, row: RunRow, used: (versionId: numbe
     event: { type: row.annotation, instances_before: row.was, instances: row.now },
     verdict: verdictWord(booleanOf(row.compliant)),
     is_compliant: booleanOf(row.compliant),
-    reasons: readableTexts(row.reasons_json),
+    reasons: renamed ?? readableTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
     policies: verdicts && attempt(() => verdicts.map((verdict) => {
       used(verdict.version_id);
       return { policy: verdict.policy, version: verdict.version, text: policyMember(verdict.policy, verdict.version), status: verdict.status, rules: rulesOf(store, verdict, facts) };
     })),
-    judged_on: facts && attempt(() => facts.flows.map(({ flow, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates }) => ({
-      flow, flow_tags: tags, trail, template_reference_name: reference_name, filename, git_commit, commit_url, state_in_trail: state, reasons,
+    judged_on: facts && attempt(() => facts.flows.map(({ flow, evaluated_as, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates }) => ({
+      flow, flow_when_evaluated: evaluated_as ?? flow, flow_tags: tags, trail, template_reference_name: reference_name, filename, git_commit, commit_url, state_in_trail: state, reasons,
       attestations: candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
         attestation_id: attestationId, attestation_name: name, attestation_type: type, is_compliant: isCompliant, control, level,
       })),

@@ -3,15 +3,17 @@
  * versions and attestations that decided, and whether judging them again gives the same. Reads, writes nothing. Whatever of
  * it is damaged is told in `problems` instead of being thrown, so that the rest can still be read.
  */
-import { unfold } from "../domain/compliance/environment.ts";
+import { unfold, verdictWithFlowNames, withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, Judgement, KeptVerdict } from "../domain/compliance/environment.ts";
 import { checkLogicalSnapshot, checkSnapshot, replay } from "../domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../domain/compliance/replay.ts";
 import type { PolicyDocument } from "../domain/policy/document.ts";
 import type { PolicyVerdict } from "../domain/policy/evaluate.ts";
+import { reasons as reasonsOf } from "../domain/policy/reasons.ts";
 import { booleanOf } from "./database.ts";
 import type { Db } from "./database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
+import type { flowStore } from "./flows.ts";
 import type { policyStore } from "./policies.ts";
 import type { EvaluatedArtifactRow, SnapshotRow, snapshotStore } from "./snapshots.ts";
 
@@ -97,6 +99,7 @@ export type Explanation = {
 
 export type ExplanationParts = {
   environments: ReturnType<typeof environmentStore>;
+  flows: ReturnType<typeof flowStore>;
   policies: ReturnType<typeof policyStore>;
   snapshots: ReturnType<typeof snapshotStore>;
 };
@@ -110,7 +113,7 @@ type RecordRow = {
   reported_by: string; created_at: number; evidence_digest: string | null; evidence_filename: string | null;
 };
 
-export function explanationStore(db: Db, { environments, policies, snapshots }: ExplanationParts) {
+export function explanationStore(db: Db, { environments, flows, policies, snapshots }: ExplanationParts) {
   const versionById = db.prepare<[number], VersionRow>(
     `SELECT v.id, p.public_id AS policy_public_id, p.name, v.version, v.comment, v.created_by, v.timestamp
      FROM policy_versions v JOIN policies p ON p.id = v.policy_id WHERE v.id = ?`,
@@ -254,9 +257,36 @@ export function explanationStore(db: Db, { environments, policies, snapshots }: 
     problems.push(...checkLogicalSnapshot(verdictOf(snapshot), explanation.members.map((member) => verdictOf(member.snapshot))));
   }
 
+  /** Every artifact of an explanation, those of its members included. */
+  const artifactsOf = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [...artifacts, ...members.flatMap(artifactsOf)];
+
+  function withNames(explanation: Explanation, nameOf: (flowId: number) => string | undefined): Explanation {
+    return {
+      ...explanation,
+      artifacts: explanation.artifacts.map((artifact) => {
+        const facts = withFlowNames(artifact.facts, nameOf);
+        if (facts === artifact.facts) return artifact;
+        const verdicts = artifact.verdicts.map(({ version, verdict }) => ({ version, verdict: verdictWithFlowNames(verdict, facts) }));
+        // Where verdicts cannot be read, the stored reasons are all there is.
+        const reasons = verdicts.length === 0 ? artifact.reasons : verdicts.flatMap(({ version, verdict }) => reasonsOf(verdict, version.policy));
+        return { ...artifact, facts, verdicts, reasons };
+      }),
+      members: explanation.members.map((member) => withNames(member, nameOf)),
+    };
+  }
+
   return {
-    /** Everything about one snapshot, null when there is none of that index. Reads many rows: call it in one transaction. */
+    /**
+     * Everything about one snapshot, null when there is none of that index. Flows have the names of the evaluations. Reads many
+     * rows: call it in one transaction.
+     */
     explain,
+    /** The explanation as people read it: with the present names of flows. Each record says under which name it was evaluated. */
+    withPresentFlowNames(explanation: Explanation): Explanation {
+      const ids = artifactsOf(explanation).flatMap(({ facts }) => facts.flows.map(({ flow_id }) => flow_id));
+      const names = flows.presentNames(ids);
+      return withNames(explanation, (id) => names.get(id));
+    },
     /** Names of all environments of an organization, archived ones included. */
     environmentNames: (organizationId: number): string[] => namesOf.all(organizationId).map(({ name }) => name),
   };

@@ -105,7 +105,7 @@ export function openStore(db: Db, sources: Sources) {
     presence: presenceStore(db),
     environmentLists: environmentListStore(db),
     snapshots,
-    explanations: explanationStore(db, { environments, policies, snapshots }),
+    explanations: explanationStore(db, { environments, flows, policies, snapshots }),
     allowlists,
     evidencePlace: evidencePlaceStore(db, sources),
     deliveries: deliveryStore(db, sources, jobs),

@@ -19,7 +19,7 @@ type SnapshotRow = {
   member: string | null;
 };
 type EventRow = { id: number; name: string; fingerprint: string; annotation: string; was: number; now: number; compliant: 0 | 1 | null; facts_json: string };
-type RecordRow = { public_id: string; name: string; fingerprint: string; state: string; git_commit: string; commit_url: string; build_url: string; trail_id: number | null };
+type RecordRow = { public_id: string; flow: string; name: string; fingerprint: string; state: string; git_commit: string; commit_url: string; build_url: string; trail_id: number | null };
 
 /** Where the events of a snapshot are kept: of a logical environment, in the member whose snapshot caused it, `member` being its name. */
 type Source = { environmentId: number; index: number; member: string | null };
@@ -35,7 +35,9 @@ const CONDITIONS: Readonly<Record<ArtifactTrigger, string>> = {
 };
 const EVENT_ROWS = `SELECT s.id, s.name, s.fingerprint, s.annotation, s.was, s.now, s.compliant, e.facts_json
   FROM snapshot_artifacts s JOIN evaluations e ON e.id = s.evaluation_id WHERE ${EVENTS}`;
-const RECORD = "a.public_id, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit, a.commit_url, a.build_url";
+/** The flow under its present name. */
+const RECORD =
+  "a.public_id, f.name AS flow, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit, a.commit_url, a.build_url";
 
 export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   const snapshot = db.prepare<[number, number], SnapshotRow>(
@@ -62,7 +64,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   const entry = db.prepare<[number], { organization_id: number; fingerprint: string; artifact_name: string; description: string; user_name: string }>(
     "SELECT organization_id, fingerprint, artifact_name, description, user_name FROM allowlist_entries WHERE id = ?",
   );
-  const record = db.prepare<[number], RecordRow>(`SELECT ${RECORD} FROM artifacts a WHERE a.id = ?`);
+  const record = db.prepare<[number], RecordRow>(`SELECT ${RECORD} FROM artifacts a JOIN flows f ON f.id = a.flow_id WHERE a.id = ?`);
   const flowPlace = db.prepare<[number], { org: string; flow: string }>(
     "SELECT o.name AS org, f.name AS flow FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE f.id = ?",
   );
@@ -72,7 +74,8 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   );
   // From the artifacts of the trail, because bindings are found by their artifact.
   const bound = db.prepare<[number, number], RecordRow>(
-    `SELECT ${RECORD} FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id AND b.attestation_id = ? WHERE a.trail_id = ? ORDER BY a.id LIMIT 1`,
+    `SELECT ${RECORD} FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id AND b.attestation_id = ?
+       JOIN flows f ON f.id = a.flow_id WHERE a.trail_id = ? ORDER BY a.id LIMIT 1`,
   );
 
   function found<T>(row: T | undefined, what: string): T {
@@ -95,7 +98,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
     if (!first) return null;
     const row = record.get(first.artifact_id);
     return row
-      ? { flow: first.flow, state: first.state, fingerprint: row.fingerprint, commit: first.git_commit, commitUrl: first.commit_url, buildUrl: row.build_url, artifactId: row.public_id }
+      ? { flow: row.flow, state: first.state, fingerprint: row.fingerprint, commit: first.git_commit, commitUrl: first.commit_url, buildUrl: row.build_url, artifactId: row.public_id }
       : null;
   }
 

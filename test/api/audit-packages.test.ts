@@ -161,6 +161,20 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   assert.equal(errors(), []);
 });
 
+test("what ran is told with the present name of its flow, and the name that the policies saw", async () => {
+  const at = await release();
+  const present = `${at.flow}-moved`;
+  const renamed = await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: present } });
+  assert.is(renamed.status, 200, renamed.text);
+  await server.given.flow(at, { name: at.flow });
+  const members = await unpack((await get(at, `/trails/${at.org}/${present}/${at.trail}/audit_package`)).bytes);
+  const [before] = members.json<any[]>("environments.json");
+  assert.equal(before.reasons, [`Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${present}'.`]);
+  assert.equal(before.judged_on.map(({ flow, flow_when_evaluated }: any) => ({ flow, flow_when_evaluated })), [{ flow: present, flow_when_evaluated: at.flow }]);
+  const outcomes = JSON.stringify(before.policies[0].rules.map((rule: any) => rule.outcomes));
+  assert.ok(outcomes.includes(`flow '${present}'`) && !outcomes.includes(`flow '${at.flow}'`), outcomes);
+});
+
 test("the package of an artifact holds all its records in the flow, and what its verdicts rest on", async () => {
   const at = await release();
   const second = await server.given.trail(at, { flow: at.flow });

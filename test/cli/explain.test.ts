@@ -89,6 +89,30 @@ Judged again from the stored facts and policy versions: all 4 verdicts are the s
     assert.is(await first("prod#1", AB), "'old' in prod#1 is UNKNOWN: no policy was in force.");
   }));
 
+test("a flow has its present name, and the name that the policies saw beside it", () => {
+  const w = world();
+  const built = w.build(B, "t-b");
+  w.attest(built, "tests", 0);
+  w.attach(w.prod, w.policy("release", NEEDS_TESTS));
+  w.report(w.prod, ["app", B]);
+  w.store.flows.archive(w.store.flows.get(w.flow.id));
+  const name = w.store.flows.get(w.flow.id).name;
+  w.otherFlow("backend");
+  return asDirectory(w.db, async (data) => {
+    const { code, out } = await explain(data, "prod", B);
+    assert.is(code, 0, out);
+    assert.match(out, `  reported to flow '${name}' (then called 'backend'), trail 't-b' as 'app'`);
+    assert.match(out, `the one in trail 't-b' of flow '${name}' is not compliant`);
+    assert.not.match(out, "of flow 'backend'");
+    const [artifact] = JSON.parse((await explain(data, "prod", B, "--json")).out).snapshot.artifacts;
+    assert.equal([artifact.flows[0].flow, artifact.flows[0].evaluated_as, artifact.same], [name, "backend", true]);
+    assert.equal(artifact.policies[0].rules.map(({ resolutions }: any) => resolutions[0].context.flow_name), [name, name, name]);
+    assert.equal(artifact.reasons, [
+      `Policy 'release' requires a compliant generic attestation named 'tests', but the one in trail 't-b' of flow '${name}' is not compliant.`,
+    ]);
+  });
+});
+
 test("a decision is told with the control that it is about, and so is the rule that asks for it", () => {
   const w = world();
   w.store.controls.create({ id: w.organizationId, name: "acme" }, "SDLC-7", { name: "reviewed", description: null, links: {} }, "ada");
@@ -147,7 +171,7 @@ test("--json holds everything", () =>
             instances_before: 1, instances: 1, evaluation_id: 9, allowlist: null,
             flows: [
               {
-                flow_id: 1, flow: "backend", tags: {}, trail_id: 2, trail: "t-b", artifact_id: 2, reference_name: "app", filename: "app", git_commit: "b".repeat(40),
+                flow_id: 1, flow: "backend", evaluated_as: "backend", tags: {}, trail_id: 2, trail: "t-b", artifact_id: 2, reference_name: "app", filename: "app", git_commit: "b".repeat(40),
                 commit_url: "", committed_at: null, state: "NON-COMPLIANT", reasons: ["Attestation 'tests' of artifact 'app' is not compliant, and is not in the template"],
                 deployment_id: 2,
                 attestations: [["id-12", "tests", false], ["id-13", "lint", true]].map(([id, name, is_compliant]) => ({

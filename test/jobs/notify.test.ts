@@ -313,6 +313,22 @@ test("an action that is made after the change is told nothing of it, and one tha
   assert.equal((await tell.sent(at)).map(({ subject }) => subject), ["first: STARTED_ARTIFACT"]);
 });
 
+test("a flow that was renamed before the message is made has its present name, not that of the flow that took the old one", async () => {
+  const at = server.given.org();
+  const env = world.environment(at);
+  const flow = await server.given.flow(at);
+  const fingerprint = await server.given.artifact(at, { flow, trail: "t" });
+  await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
+  world.report(at, env, [running("web", fingerprint)]);
+  const renamed = await server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, body: { new_name: `${flow}-moved` } });
+  assert.is(renamed.status, 200, renamed.text);
+  await server.given.flow(at, { name: flow });
+  const [sent] = await tell.sent(at);
+  const { provenance } = sent?.body["artifact"];
+  assert.is(provenance.flow, `${flow}-moved`);
+  for (const address of [provenance.html_url, provenance.api_url]) assert.ok(address.includes(`/${flow}-moved/`), address);
+});
+
 test("an artifact whose kept facts are damaged is told of without provenance", async () => {
   const at = server.given.org();
   const env = world.environment(at);

@@ -9,7 +9,7 @@ import type { AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, R
 import { reasons } from "../policy/reasons.ts";
 import type { State } from "./artifact.ts";
 
-/** What is kept of the most recent record of an artifact in one flow. Ids are keys of rows; names are those of that moment. */
+/** What is kept of the most recent record of an artifact in one flow. Ids are keys of rows; names are those of the evaluation. */
 export type FlowRecord = {
   flow_id: number;
   flow: string;
@@ -30,6 +30,8 @@ export type FlowRecord = {
   candidates: readonly AttestationCandidate[];
   /** The deployment with which the artifact started here; null when it had no provenance in this flow then. */
   deployment_id: number | null;
+  /** Only in what withFlowNames gives, never stored: the name at the evaluation, where `flow` is another one. */
+  evaluated_as?: string;
 };
 
 /** `flows` in the order of the first reports: the build flow comes first. None: no provenance. */
@@ -160,6 +162,54 @@ export function unfold(verdict: KeptVerdict, document: PolicyDocument, facts: Fa
       };
     }),
   };
+}
+
+/**
+ * Facts as they are shown: with the present names of their flows, which may have been renamed or archived since, while another
+ * flow took the name. Evaluations are replayed from the stored facts, never from these.
+ * @param nameOf the present name of a flow by its key; undefined keeps the stored one
+ * @returns the same object where no name differs
+ */
+export function withFlowNames(facts: Facts, nameOf: (flowId: number) => string | undefined): Facts {
+  const names = facts.flows.map(({ flow_id, flow }) => nameOf(flow_id) ?? flow);
+  if (facts.flows.every(({ flow }, place) => flow === names[place])) return facts;
+  return {
+    flows: facts.flows.map((record, place) => {
+      const name = names[place] as string;
+      return name === record.flow ? record : { ...record, flow: name, evaluated_as: record.flow };
+    }),
+  };
+}
+
+/** A verdict with the names that the flows have in these facts; it was found on the same flows in the same order. */
+export const verdictWithFlowNames = (verdict: PolicyVerdict, { flows }: Facts): PolicyVerdict => ({
+  ...verdict,
+  rules: verdict.rules.map((rule) => ({
+    ...rule,
+    resolutions: rule.resolutions.map((resolution, place) => {
+      const { context } = resolution;
+      if (context.flow_name === null) return resolution;
+      return { ...resolution, context: { ...context, flow_name: flows[place]?.flow ?? context.flow_name } };
+    }),
+  })),
+});
+
+/**
+ * The reasons of stored verdicts, worded anew on facts with other flow names; null where the text of a policy is missing.
+ * @param documentOf the rules of a policy version by its key, null when this program cannot read them
+ */
+export function reasonsOn(
+  facts: Facts,
+  verdicts: readonly KeptVerdict[],
+  documentOf: (versionId: number) => PolicyDocument | null,
+): string[] | null {
+  const texts: string[] = [];
+  for (const verdict of verdicts) {
+    const document = documentOf(verdict.version_id);
+    if (!document) return null;
+    texts.push(...reasons(unfold(verdict, document, facts), verdict.policy));
+  }
+  return texts;
 }
 
 /**
