@@ -240,7 +240,7 @@ CREATE TABLE artifacts (
   state                TEXT NOT NULL CHECK (state IN ('INCOMPLETE', 'COMPLIANT', 'NON-COMPLIANT')),
   attestations_json    TEXT NOT NULL,
   reasons_json         TEXT NOT NULL,
-  report_number        INTEGER NOT NULL DEFAULT 1 -- of the latest report: the largest of a flow and fingerprint is the record that counts
+  report_number        INTEGER NOT NULL DEFAULT 1 -- of its latest report: in a flow the record with the largest counts
 ) STRICT;
 CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, '')) WHERE trail_id IS NOT NULL;
 CREATE UNIQUE INDEX artifacts_legacy_identity ON artifacts (flow_id, fingerprint) WHERE trail_id IS NULL;

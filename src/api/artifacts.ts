@@ -21,7 +21,7 @@ import { NoQuery, OrgPath } from "./organizations.ts";
 import { pages } from "./paging.ts";
 import { ArtifactListItemResponse, ArtifactResponse, presentArtifact, presentArtifactItems, presentArtifacts } from "./present-artifact.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, PATH_LENGTH, RepoInfoPostInput, Text, Url, UserData, presentRepoInfo,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, PATH_LENGTH, RepoInfoPostInput, Text, Url, UserData, presentEventRepoInfo,
   repoFacts, storedCommit, toJson,
 } from "./shapes.ts";
 import { beginImplicitly, requireTrail } from "./trails.ts";
@@ -61,15 +61,17 @@ const expectedOf = (template: Template, referenceName: string | null): string[] 
   template.trail.artifacts.find(({ name }) => name === referenceName)?.attestations.map(({ name }) => name) ?? [];
 
 /**
- * What is expected of an artifact without trail and reference name: the list that was sent, else every name in the flow's
- * template, so that leaving out the trail never makes an artifact look better than its flow asks for. Each name once, with
- * the type that the flow's template gives it first; a name that is not in there may be of any type (semantics 2.1).
+ * What is expected of an artifact without trail and reference name: the list that was sent, else every name in the
+ * flow's template, so that leaving out the trail never makes an artifact look better than its flow asks for. Each
+ * name once, with the type that the flow's template gives it first; a name that is not in there may be of any type
+ * (semantics 2.1).
  */
 function expectedWithoutTrail({ trail }: Template, given: Report["template"]): TemplateAttestation[] {
   const types = new Map<string, string>();
   for (const { name, type } of [trail, ...trail.artifacts].flatMap(({ attestations }) => attestations))
     if (!types.has(name)) types.set(name, type);
-  const list = typeof given === "string" ? given.split(",").map((name) => name.trim()).filter((name) => name !== "") : given;
+  const words = typeof given === "string" ? given.split(",").map((name) => name.trim()) : given;
+  const list = typeof given === "string" ? words?.filter((name) => name !== "") : words;
   return [...new Set(list ?? types.keys())].map((name) => ({ name, type: types.get(name) ?? ANY_TYPE }));
 }
 
@@ -140,7 +142,7 @@ function reportToTrail(context: Context, flow: FlowRow, trailName: string, repor
     template_reference_name: referenceName,
     git_commit: report.git_commit,
     git_commit_info: report.git_commit_info ? storedCommit(report.git_commit_info) : null,
-    repo_info: presentRepoInfo(toJson(report.repo_info)),
+    repo_info: presentEventRepoInfo(toJson(report.repo_info)),
   });
   const { status } = store.evaluation.evaluate(trail.id, at);
   note({ artifact_id: public_id, artifact_fingerprint: report.fingerprint, trail: trailName, created: previousCommit === null, trail_state: status });

@@ -72,7 +72,16 @@ export const environmentDiff = operation({
 });
 
 /** An artifact of one side, all its instances together. `flow` is the name of its first flow, "" without provenance. */
-type Found = { fingerprint: string; name: string; latest: number; flowId: number | null; flow: string; commitUrl: string | null; instances: number; pods: Set<string> };
+type Found = {
+  fingerprint: string;
+  name: string;
+  latest: number;
+  flowId: number | null;
+  flow: string;
+  commitUrl: string | null;
+  instances: number;
+  pods: Set<string>;
+};
 type Side = { id: string; artifacts: Map<string, Found> };
 
 /** @throws AppError not_found for an unknown environment or an index that does not exist. */
@@ -92,7 +101,8 @@ function sideOf(context: Context, label: string, { environment: name, position }
     for (const pod of Object.keys(pods ?? {})) found.pods.add(pod);
   }
   const flowNames = context.store.flows.presentNames([...artifacts.values()].flatMap(({ flowId }) => flowId ?? []));
-  for (const found of artifacts.values()) if (found.flowId !== null) found.flow = flowNames.get(found.flowId) ?? found.flow;
+  for (const found of artifacts.values())
+    if (found.flowId !== null) found.flow = flowNames.get(found.flowId) ?? found.flow;
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
@@ -101,7 +111,7 @@ function runningIn({ store }: Context, environment: EnvironmentRow, { idx }: Sna
   return store.snapshots.members(environment.id, idx).flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
 }
 
-/** The first flow as it is stored; as without provenance where the record is damaged, which must not fail the rest (semantics 9). */
+/** The first flow as stored. A damaged record reads as without provenance: it must not fail the rest (semantics 9). */
 function provenanceOf({ facts_json }: RunningArtifactRow): Pick<Found, "flowId" | "flow" | "commitUrl"> {
   try {
     const first = (JSON.parse(facts_json) as Facts).flows[0];

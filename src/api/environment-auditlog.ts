@@ -85,8 +85,8 @@ function given(texts: readonly string[] | undefined): string[] | null {
 }
 
 /**
- * Names stand for the flows that have them now, or had them before a rename; the evidence of a flow that was archived is found
- * under its suffixed name, never under that of the flow that took its name (semantics 1.8).
+ * Names stand for the flows that have them now, or had them before a rename; the evidence of a flow that was archived
+ * is found under its suffixed name, never under that of the flow that took its name (semantics 1.8).
  */
 function flowFilterOf({ store, organization }: Context, names: readonly string[] | null): FlowFilter | null {
   return names && {

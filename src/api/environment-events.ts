@@ -9,11 +9,12 @@ import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
 import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
+import { compareUrl } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import { booleanOf } from "../store/database.ts";
-import type { EnvironmentEventRow, IndexRange } from "../store/environment-events.ts";
+import type { EnvironmentEventRow, Exit, IndexRange } from "../store/environment-events.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "./kit.ts";
@@ -41,7 +42,12 @@ const EnvironmentEvent = named(
     flows: Type.Array(EnvironmentEventFlow, { description: "The flows that the artifact had been reported to by then" }),
     artifact_compliance: Nullable(Type.Boolean()),
     snapshot_compliance: Nullable(Type.Boolean()),
-    code_diff: Nullable(Type.String({ description: "Of an artifact that started: where its commit is compared with that of the one it replaced" })),
+    code_diff: Nullable(
+      Type.String({
+        description:
+          "Compares the commit of an artifact that started with that of the one it replaced, or that of an artifact that exited with that of the one in its place",
+      }),
+    ),
     _links: Closed({ artifact: Nullable(Addresses), snapshot: Addresses }),
   }),
 );
@@ -172,15 +178,54 @@ function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): 
   const records = store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id));
   const replaced = store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? []));
 
-  function codeDiff(flow: FlowRecord): string | null {
+  const exits = new Map<FlowRecord, Exit>();
+  for (const row of rows)
+    if (kindOf(row.annotation) === "exited")
+      for (const flow of flows.get(row) ?? []) {
+        if (flow.reference_name === null) continue;
+        exits.set(flow, {
+          environmentId: row.environment_id,
+          flowId: flow.flow_id,
+          referenceName: flow.reference_name,
+          fingerprint: row.fingerprint,
+          startedIndex: row.started_index,
+          exitedIndex: row.snapshot_index,
+        });
+      }
+  const successors = store.environmentEvents.successors(exits);
+
+  /** The first flow in which the commits of an artifact and of its counterpart can be compared tells. */
+  function codeDiff(
+    of: readonly FlowRecord[],
+    compare: (flow: FlowRecord, repoUrl: string | null) => string | null,
+  ): string | null {
+    for (const flow of of) {
+      const url = compare(flow, records.get(flow.artifact_id)?.repo_url ?? null);
+      if (url !== null) return url;
+    }
+    return null;
+  }
+  function withReplaced(flow: FlowRecord, repoUrl: string | null): string | null {
     const before = flow.deployment_id === null ? undefined : replaced.get(flow.deployment_id);
-    return before ? replacementUrl(before, flow, records.get(flow.artifact_id)?.repo_url ?? null) : null;
+    return before ? replacementUrl(before, flow, repoUrl) : null;
+  }
+  function withSuccessor(flow: FlowRecord, repoUrl: string | null): string | null {
+    const after = successors.get(flow);
+    if (!after) return null;
+    return compareUrl(
+      { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
+      { sha: after.git_commit, commitUrl: after.commit_url, repoUrl: after.repo_url },
+    );
+  }
+  function codeDiffOf({ annotation }: EnvironmentEventRow, of: readonly FlowRecord[]): string | null {
+    const kind = kindOf(annotation);
+    if (kind === "changed") return null;
+    return codeDiff(of, kind === "started" ? withReplaced : withSuccessor);
   }
 
   function present(row: EnvironmentEventRow, of: readonly FlowRecord[]): EventValue {
     const first = of[0];
     const record = first && records.get(first.artifact_id);
-    const started = kindOf(row.annotation) === "started";
     return {
       type: row.annotation,
       environment_name: row.environment_name,
@@ -194,7 +239,7 @@ function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): 
       flows: of.map(({ flow }) => ({ flow_name: flow, deployments: null })),
       artifact_compliance: booleanOf(row.compliant),
       snapshot_compliance: booleanOf(row.snapshot_compliant),
-      code_diff: started ? (of.map(codeDiff).find((url) => url !== null) ?? null) : null,
+      code_diff: codeDiffOf(row, of),
       _links: {
         artifact: record
           ? {

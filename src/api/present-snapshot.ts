@@ -1,8 +1,8 @@
 /**
- * A snapshot as answers show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything beside their
- * own rows is read in one statement for each kind, and what is shared by many is made once. More than half of the answer is
- * decisions of policies, which never change but for the names of flows: their text is kept from read to read, so the answer is
- * put together as text.
+ * A snapshot as answers show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything beside
+ * their own rows is read in one statement for each kind, and what is shared by many is made once. More than half of
+ * the answer is decisions of policies, which never change but for the names of flows: their text is kept from read to
+ * read, so the answer is put together as text.
  */
 import type { Static } from "typebox";
 import { reasonsOn, unfold, withFlowNames } from "../domain/compliance/environment.ts";
@@ -261,14 +261,21 @@ export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl:
   );
 
 /**
- * The JSON text of the decisions. They follow from the evaluation, the documents of the policies, of which a damaged one is null,
- * and the present names of the flows.
+ * The JSON text of the decisions. They follow from the evaluation, the documents of the policies, of which a damaged
+ * one is null, and the present names of the flows.
  * @param facts of the evaluation, with present names
  */
-function decisionsOf({ store }: Context, shared: Shared, evaluationId: number, evaluation: KeptEvaluation, facts: Facts): string {
+function decisionsOf(
+  { store }: Context,
+  shared: Shared,
+  evaluationId: number,
+  evaluation: KeptEvaluation,
+  facts: Facts,
+): string {
   const { verdicts } = evaluation;
-  const from = [...verdicts.map(({ version_id }) => shared.document(version_id)), ...facts.flows.map(({ flow }) => flow)];
-  return store.snapshots.textOf(evaluationId, evaluation, from, () =>
+  const documents = verdicts.map(({ version_id }) => shared.document(version_id));
+  const names = facts.flows.map(({ flow }) => flow);
+  return store.snapshots.textOf(evaluationId, evaluation, [...documents, ...names], () =>
     JSON.stringify(verdicts.map((verdict) => presentDecision(shared, verdict, facts))),
   );
 }

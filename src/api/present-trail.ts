@@ -11,7 +11,7 @@ import type { TrailMoveRow } from "../store/presence.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/trails.ts";
 import type { Showing } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
-import { GitCommitInfo, UserData, fromJson, presentRepoInfo } from "./shapes.ts";
+import { GitCommitInfo, UserData, fromJson, presentEventRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 import { Tags } from "./tags.ts";
 
@@ -85,7 +85,11 @@ const TrailEvent = named(
     flow_id: Type.String(),
     trail_id: Type.String(),
     git_commit_info: Type.Optional(Nullable(GitCommitInfo)),
-    repo_info: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
+    repo_info: Type.Optional(
+      Nullable(
+        Type.Record(Type.String(), Type.Unknown(), { description: "`name`, `url`, `id`, `description` and `provider`" }),
+      ),
+    ),
     setting_user_id: Type.Optional(Type.String()),
     template_id: Type.Optional(Type.String({ description: "The template in force from then on" })),
     changes: Type.Optional(Type.Array(Type.String(), { description: "Fields that an update changed" })),
@@ -225,7 +229,7 @@ function presentMove(move: TrailMoveRow) {
     snapshot_index: move.snapshot_index,
     replica_number: stopped ? move.was : move.now,
     git_commit_info: fromJson<GitCommitInfoValue>(move.git_commit_info_json),
-    repo_info: presentRepoInfo(move.repo_info_json),
+    repo_info: presentEventRepoInfo(move.repo_info_json),
   };
 }
 

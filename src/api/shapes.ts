@@ -149,6 +149,14 @@ export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResp
   return { name: info.name, url: info.url, id: info.id ?? "", description: info.description ?? "" };
 }
 
+/** repo_info as the events of a trail show it: with the provider, null when the report did not tell it. */
+export function presentEventRepoInfo(
+  json: string | null,
+): (Static<typeof RepoInfoResponse> & { provider: string | null }) | null {
+  const shown = presentRepoInfo(json);
+  return shown && { ...shown, provider: (JSON.parse(json as string) as RepoInfoInput).provider ?? null };
+}
+
 export const Href = Closed({ href: Type.String() });
 /** Links to an object: in the API, and its page for people. */
 export const Place = Closed({ self: Href, html: Href });

@@ -19,7 +19,7 @@ import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { PageOf, pages, pagination } from "./paging.ts";
 import { TrailResponse, presentTrails, trailPresenter } from "./present-trail.ts";
-import { ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, Url, UserData, presentRepoInfo, repoFacts, storedCommit, toJson } from "./shapes.ts";
+import { ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, Url, UserData, presentEventRepoInfo, repoFacts, storedCommit, toJson } from "./shapes.ts";
 
 const CreateTrail = named(
   "CreateTrail",
@@ -43,7 +43,7 @@ function eventOf({ store, caller }: Context, templateId: number, report: Pick<Be
     template_id: store.templates.get(templateId).public_id,
     setting_user_id: caller.publicId,
     git_commit_info: report?.git_commit_info ? storedCommit(report.git_commit_info) : null,
-    repo_info: presentRepoInfo(toJson(report?.repo_info)),
+    repo_info: presentEventRepoInfo(toJson(report?.repo_info)),
   };
 }
 

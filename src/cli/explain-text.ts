@@ -129,7 +129,7 @@ function full(artifact: ExplainedArtifact): string[] {
 
 function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, ExplainedAttestation>): string[] {
   const as = flow.reference_name === null ? "" : ` as '${flow.reference_name}'`;
-  const name = flow.evaluated_as === undefined ? `flow '${flow.flow}'` : `flow '${flow.flow}' (then called '${flow.evaluated_as}')`;
+  const name = `flow '${flow.flow}'${flow.evaluated_as === undefined ? "" : ` (then called '${flow.evaluated_as}')`}`;
   const where = flow.trail === null ? `${name}, without a trail` : `${name}, trail '${flow.trail}'`;
   const tags = Object.entries(flow.tags).map(([key, value]) => `${key}=${value}`);
   return [

@@ -98,10 +98,12 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
       const about = `artifact ${row.public_id}`;
       try {
         const template = JSON.parse(row.template_json) as string[];
-        const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant: booleanOf(row.legacy_is_compliant) });
+        const isCompliant = booleanOf(row.legacy_is_compliant);
+        const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant });
         if (row.state !== state) found(about, `is stored as ${row.state}, and is ${state} when judged again`);
         else if (row.reasons_json !== JSON.stringify(reasons)) found(about, "its stored reasons are not those that are found again");
-        else if (!listsAsMissing(row, template)) found(about, "its stored entries are not the attestations that its template expects");
+        else if (!listsAsMissing(row, template))
+          found(about, "its stored entries are not the attestations that its template expects");
       } catch (error) {
         found(about, `cannot be judged again: ${reasonOf(error)}`);
       }
@@ -111,7 +113,7 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
   }
 }
 
-/** Whether the stored entries are those of a record without a trail. Their types are not compared: only names are kept with it. */
+/** Whether the stored entries are those of a record without a trail. Its template has only names, so types may be any. */
 function listsAsMissing({ attestations_json }: LegacyRow, template: readonly string[]): boolean {
   const entries = JSON.parse(attestations_json) as AttestationStatus[];
   const types = new Map(entries.map((entry) => [entry.attestation_name, entry.attestation_type]));

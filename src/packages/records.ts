@@ -93,8 +93,8 @@ export const verdictWord = (compliant: boolean | null): string => (compliant ===
 export type Run = ReturnType<typeof tellRun>;
 
 /**
- * An interval in which an artifact ran somewhere with one verdict, with what was judged and how. Flows have their present names,
- * as everywhere in a package; the name that expressions of policies saw stands beside it.
+ * An interval in which an artifact ran somewhere with one verdict, with what was judged and how. Flows have their
+ * present names, as everywhere in a package; the name that expressions of policies saw stands beside it.
  * @param used is given the keys of the policy versions. @param flowName the present name of a flow by its key
  */
 export function tellRun(
@@ -123,7 +123,9 @@ export function tellRun(
       used(verdict.version_id);
       return { policy: verdict.policy, version: verdict.version, text: policyMember(verdict.policy, verdict.version), status: verdict.status, rules: rulesOf(store, verdict, facts) };
     })),
-    judged_on: facts && attempt(() => facts.flows.map(({ flow, evaluated_as, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates }) => ({
+    judged_on: facts && attempt(() => facts.flows.map(({
+      flow, evaluated_as, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates,
+    }) => ({
       flow, flow_when_evaluated: evaluated_as ?? flow, flow_tags: tags, trail, template_reference_name: reference_name, filename, git_commit, commit_url, state_in_trail: state, reasons,
       attestations: candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
         attestation_id: attestationId, attestation_name: name, attestation_type: type, is_compliant: isCompliant, control, level,

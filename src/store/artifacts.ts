@@ -188,7 +188,7 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     /** As latest, of the records to which the attestation with that public id belongs. */
     latestBound: (flowId: number, fingerprint: string, trailId: number | null, attestationId: string): PlacedArtifactRow | null =>
       latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
-    /** The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those whose commit, or list of commits, is on it. */
+    /** The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it. */
     latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
       const row = branch === null ? latestCommit.get(flowId, fingerprint) : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
       return row?.git_commit ?? null;
@@ -217,7 +217,8 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
 }
 
 /**
- * The record of each flow that counts: the most recently reported one (semantics 2.4). Flows in the order of their first row.
+ * The record of each flow that counts: the most recently reported one (semantics 2.4). Flows in the order of their
+ * first row.
  * @param rows records of one fingerprint, the oldest first
  */
 export function latestOfFlows<Row extends { flow_id: number; report_number: number }>(rows: readonly Row[]): Row[] {

@@ -13,7 +13,9 @@ export type EnvironmentEventRow = {
   id: number;
   /** Index of the snapshot of the environment that was asked for; of a physical one the same as snapshot_index. */
   position: number;
-  /** The physical environment in which it happened, with its present name. */
+  /** The physical environment in which it happened. */
+  environment_id: number;
+  /** Its present name. */
   environment_name: string;
   snapshot_index: number;
   /** Epoch seconds of the snapshot. */
@@ -23,6 +25,8 @@ export type EnvironmentEventRow = {
   user_name: string;
   fingerprint: string;
   name: string;
+  /** The snapshot with which the artifact started. */
+  started_index: number;
   annotation: StoredAnnotation;
   was: number;
   now: number;
@@ -35,6 +39,19 @@ export type EnvironmentEventRow = {
 export type IndexRange = { first: number; last: number };
 /** `repoIds`: only events of artifacts that then had provenance from one of these repositories; null for all. */
 type EventFilter = IndexRange & { repoIds: readonly number[] | null };
+
+/** An artifact that exited, in one of its flows; `referenceName` is its name there. */
+export type Exit = {
+  environmentId: number;
+  flowId: number;
+  referenceName: string;
+  fingerprint: string;
+  startedIndex: number;
+  exitedIndex: number;
+};
+
+/** The record of what runs in the place of an artifact that exited. */
+export type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
 
 /** A record of an artifact as events refer to it. */
 type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null };
@@ -70,8 +87,11 @@ const SOURCES = {
   },
 } as const satisfies Record<string, Record<string, Source>>;
 
+/** Later starts of a flow and reference name that are looked at for what is in the place of an artifact that exited. */
+const MAX_SUCCESSORS = 20;
+
 /** What is shown of the events with these keys, in no order. */
-const SHOWN = `SELECT x.id, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
+const SHOWN = `SELECT x.id, x.environment_id, x.started_index, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
     s.user_name, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, e.facts_json
   FROM json_each(?) key CROSS JOIN snapshot_artifacts x ON x.id = key.value CROSS JOIN evaluations e ON e.id = x.evaluation_id
   CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index CROSS JOIN environments n ON n.id = x.environment_id`;
@@ -106,6 +126,25 @@ export function environmentEventStore(db: Db) {
   const records = db.prepare<[string], EventRecordRow>(
     `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url
      FROM json_each(?) k CROSS JOIN artifacts a ON a.id = k.value CROSS JOIN flows f ON f.id = a.flow_id`,
+  );
+
+  // Exits come as one JSON list of lists. What started together with an artifact is not in its place, and neither is
+  // what had stopped again when the artifact exited.
+  const successors = db.prepare<[string], SuccessorRow & { place: number }>(
+    `SELECT k.key AS place, a.git_commit, a.commit_url, a.repo_url
+     FROM json_each(?) k CROSS JOIN deployments d ON d.id = (
+         SELECT page.id FROM (
+             SELECT id, organization_id, environment_id, fingerprint, snapshot_index FROM deployments
+             WHERE environment_id = k.value ->> 0 AND flow_id = k.value ->> 1 AND reference_name = k.value ->> 2
+               AND fingerprint <> k.value ->> 3 AND snapshot_index > k.value ->> 4 AND snapshot_index <= k.value ->> 5
+             ORDER BY snapshot_index DESC, id DESC LIMIT ${MAX_SUCCESSORS}) page
+         WHERE EXISTS (
+             SELECT 1 FROM snapshot_artifacts x
+             WHERE x.organization_id = page.organization_id AND x.fingerprint = page.fingerprint
+               AND x.environment_id = page.environment_id
+               AND x.first_index <= k.value ->> 5 AND x.last_index >= k.value ->> 5 AND x.now > 0)
+         ORDER BY page.snapshot_index DESC, page.id DESC LIMIT 1)
+       CROSS JOIN artifacts a ON a.id = d.artifact_id`,
   );
 
   const sourceOf = ({ type }: Environment) => prepared[type === "logical" ? "logical" : "physical"];
@@ -150,6 +189,18 @@ export function environmentEventStore(db: Db) {
       const first = from === -Infinity ? 1 : (firstSince.get(environment.id, from)?.idx ?? environment.snapshot_count + 1);
       const last = to === Infinity ? environment.snapshot_count : (lastUntil.get(environment.id, to)?.idx ?? 0);
       return { first, last };
+    },
+    /**
+     * What runs in the place of artifacts that exited: of the same flow and reference name, started after them, and
+     * the latest of those that ran when they exited. Exits that nothing replaced are not in the answer.
+     */
+    successors<Key>(exits: ReadonlyMap<Key, Exit>): Map<Key, SuccessorRow> {
+      if (exits.size === 0) return new Map();
+      const keys = [...exits.keys()];
+      const values = [...exits.values()].map((exit) => [
+        exit.environmentId, exit.flowId, exit.referenceName, exit.fingerprint, exit.startedIndex, exit.exitedIndex,
+      ]);
+      return new Map(successors.all(JSON.stringify(values)).map(({ place, ...row }) => [keys[place] as Key, row]));
     },
     /** Records by key; keys without a record are left out. */
     records: (ids: Iterable<number>): Map<number, EventRecordRow> => new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),

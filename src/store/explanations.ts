@@ -258,7 +258,8 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
   }
 
   /** Every artifact of an explanation, those of its members included. */
-  const artifactsOf = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [...artifacts, ...members.flatMap(artifactsOf)];
+  const artifactsOf = ({ artifacts, members }: Explanation): ExplainedArtifact[] =>
+    [...artifacts, ...members.flatMap(artifactsOf)];
 
   function withNames(explanation: Explanation, nameOf: (flowId: number) => string | undefined): Explanation {
     return {
@@ -266,9 +267,12 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       artifacts: explanation.artifacts.map((artifact) => {
         const facts = withFlowNames(artifact.facts, nameOf);
         if (facts === artifact.facts) return artifact;
-        const verdicts = artifact.verdicts.map(({ version, verdict }) => ({ version, verdict: verdictWithFlowNames(verdict, facts) }));
+        const verdicts = artifact.verdicts.map(({ version, verdict }) => ({
+          version, verdict: verdictWithFlowNames(verdict, facts),
+        }));
+        const worded = verdicts.flatMap(({ version, verdict }) => reasonsOf(verdict, version.policy));
         // Where verdicts cannot be read, the stored reasons are all there is.
-        const reasons = verdicts.length === 0 ? artifact.reasons : verdicts.flatMap(({ version, verdict }) => reasonsOf(verdict, version.policy));
+        const reasons = verdicts.length === 0 ? artifact.reasons : worded;
         return { ...artifact, facts, verdicts, reasons };
       }),
       members: explanation.members.map((member) => withNames(member, nameOf)),
@@ -277,11 +281,11 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
 
   return {
     /**
-     * Everything about one snapshot, null when there is none of that index. Flows have the names of the evaluations. Reads many
-     * rows: call it in one transaction.
+     * Everything about one snapshot, null when there is none of that index. Flows have the names of the evaluations.
+     * Reads many rows: call it in one transaction.
      */
     explain,
-    /** The explanation as people read it: with the present names of flows. Each record says under which name it was evaluated. */
+    /** The explanation with the present names of flows, for people. Each record keeps the name it was evaluated under. */
     withPresentFlowNames(explanation: Explanation): Explanation {
       const ids = artifactsOf(explanation).flatMap(({ facts }) => facts.flows.map(({ flow_id }) => flow_id));
       const names = flows.presentNames(ids);

@@ -87,7 +87,9 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
     latest_activity: { asc: listing(ORDERS.latest_activity.asc), desc: listing(ORDERS.latest_activity.desc) },
   };
   const counting = db.prepare<[ListParameters], { total: number }>(`SELECT count(*) AS total FROM flows AS flow WHERE ${LISTED}`);
-  const nameOf = db.prepare<[string], { id: number; name: string }>("SELECT f.id, f.name FROM json_each(?) k CROSS JOIN flows f ON f.id = k.value");
+  const nameOf = db.prepare<[string], { id: number; name: string }>(
+    "SELECT f.id, f.name FROM json_each(?) k CROSS JOIN flows f ON f.id = k.value",
+  );
   const tags = tagTable(db, "flow_tags", "flow_id");
 
   const parameters = (organization: number, { search, caseSensitive, tags }: FlowFilter): ListParameters => ({
@@ -108,8 +110,8 @@ export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType
     holder: named.holder,
     get,
     /**
-     * The present names of flows by their keys, archived ones with their suffix. Stored facts name flows as they were called at
-     * the evaluation; whatever is shown of them takes its names from here. Unknown keys are left out.
+     * The present names of flows by their keys, archived ones with their suffix. Stored facts name flows as they were
+     * called at the evaluation; whatever is shown of them takes its names from here. Unknown keys are left out.
      */
     presentNames: (flowIds: Iterable<number>): Map<number, string> =>
       new Map(nameOf.all(JSON.stringify([...new Set(flowIds)])).map(({ id, name }) => [id, name])),

@@ -64,7 +64,9 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   const entry = db.prepare<[number], { organization_id: number; fingerprint: string; artifact_name: string; description: string; user_name: string }>(
     "SELECT organization_id, fingerprint, artifact_name, description, user_name FROM allowlist_entries WHERE id = ?",
   );
-  const record = db.prepare<[number], RecordRow>(`SELECT ${RECORD} FROM artifacts a JOIN flows f ON f.id = a.flow_id WHERE a.id = ?`);
+  const record = db.prepare<[number], RecordRow>(
+    `SELECT ${RECORD} FROM artifacts a JOIN flows f ON f.id = a.flow_id WHERE a.id = ?`,
+  );
   const flowPlace = db.prepare<[number], { org: string; flow: string }>(
     "SELECT o.name AS org, f.name AS flow FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE f.id = ?",
   );

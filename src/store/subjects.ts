@@ -12,7 +12,7 @@ export type SubjectParts = {
 };
 
 export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
-  /** The most recently reported record of each flow, flows in the order of their first report: the build flow comes first. */
+  /** The most recently reported record of each flow; flows in the order of their first record, the build flow first. */
   function records(organizationId: number, fingerprint: string, flowId: number | null): PlacedArtifactRow[] {
     const rows = artifacts.everywhere(organizationId, fingerprint);
     return latestOfFlows(flowId === null ? rows : rows.filter(({ flow_id }) => flow_id === flowId));

@@ -120,7 +120,7 @@ test("an artifact shows everything that was told, and where it stands", async ()
     template_reference_name: "server",
     git_commit: sent.git_commit,
     git_commit_info: { ...commit, author_username: null, url: null, parents: null, verified: null, signature_state: null },
-    repo_info: { name: "acme/app", url: "https://git.example.com/acme/app", id: "R1", description: "app" },
+    repo_info: { name: "acme/app", url: "https://git.example.com/acme/app", id: "R1", description: "app", provider: "github" },
   });
 });
 

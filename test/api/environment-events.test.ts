@@ -83,9 +83,52 @@ test("an event says what happened, to what, and where it came from", async () =>
   });
   assert.equal(
     [stopped.type, stopped.artifact_name, stopped.description, stopped.code_diff, stopped._links.artifact.self],
-    ["exited", "payments:1", "2 instances stopped running (from 2 to 0)", null, `http://assay.test/api/v2/artifacts/${at.org}/${flow}/fingerprint/${old}`],
+    ["exited", "payments:1", "2 instances stopped running (from 2 to 0)", started.code_diff, `http://assay.test/api/v2/artifacts/${at.org}/${flow}/fingerprint/${old}`],
   );
   assert.equal([first.type, first.snapshot_compliance, first.code_diff, first.description], ["started-compliant", true, null, "2 instances started running (from 0 to 2)"]);
+});
+
+test("an artifact that exited is compared with the one in its place: of the same flow and name, started after it and still running", async () => {
+  const at = place();
+  const [flow, other] = [await server.given.flow(at), await server.given.flow(at)];
+  const build = async (name: string | undefined, fields: { flow?: string; commit_url?: string } = {}) => {
+    const commit = freshCommit();
+    const url = `https://github.com/acme/payments/commit/${commit}`;
+    const fingerprint = await server.given.artifact(at, { flow, trail: "t", ...(name === undefined ? {} : { name }), commit, commit_url: url, ...fields });
+    return { name: name ?? "nameless", fingerprint, commit };
+  };
+  const [first, second, third, client] = [await build("server"), await build("server"), await build("server"), await build("client")];
+  const elsewhere = await build("server", { flow: other });
+  const [nameless, nameless2] = [await build(undefined), await build(undefined)];
+  const unplaced = await build("client", { commit_url: "https://git.test/1" });
+  const late = { name: "server", fingerprint: freshFingerprint(), commit: freshCommit() };
+  const compare = (from: { commit: string }, to: { commit: string }) => `https://github.com/acme/payments/compare/${from.commit}...${to.commit}`;
+  const exits = async (...running: { name: string; fingerprint: string }[]) => {
+    world.report(at.id, running.map(({ name, fingerprint }) => ({ name, fingerprint })));
+    const { body } = await events(at);
+    const latest = body[0].snapshot_index;
+    return Object.fromEntries(body.filter((event: any) => event.snapshot_index === latest && event.type === "exited").map((event: any) => [event.sha256, event.code_diff]));
+  };
+  await exits(first, client, elsewhere, nameless);
+  assert.equal(await exits(first, second, client, elsewhere, nameless2), { [nameless.fingerprint]: null }, "without a name nothing is in its place");
+  assert.equal(await exits(second, client, elsewhere), { [first.fingerprint]: compare(first, second), [nameless2.fingerprint]: null }, "started a snapshot before");
+  assert.equal(await exits(third, unplaced), {
+    [second.fingerprint]: compare(second, third), [client.fingerprint]: null, [elsewhere.fingerprint]: null,
+  }, "no address of a commit, no comparison; the other flow runs nothing any more");
+  assert.equal(await exits(first), { [third.fingerprint]: compare(third, first), [unplaced.fingerprint]: null }, "also back to an earlier one");
+  assert.equal(await exits(), { [first.fingerprint]: null });
+  // Reported to its flow while it runs: its commit is known, though it was no deployment when it started.
+  await exits(late);
+  await server.given.artifact(at, { flow, trail: "t", name: "server", fingerprint: late.fingerprint, commit: late.commit, commit_url: `https://github.com/acme/payments/commit/${late.commit}` });
+  await exits(late);
+  assert.equal(await exits(second), { [late.fingerprint]: compare(late, second) });
+  // Replaced and rolled back, and then stopped: nothing of that flow runs.
+  await exits(second, third);
+  assert.equal(await exits(second), { [third.fingerprint]: null });
+  assert.equal(await exits(), { [second.fingerprint]: null });
+  const { body } = await events(at, "?per_page=100");
+  const told = body.find((event: any) => event.snapshot_index === 3 && event.sha256 === first.fingerprint);
+  assert.is(told.code_diff, compare(first, second), "what runs later does not change what is told of earlier exits");
 });
 
 test("an artifact that gets its provenance while it runs changed", async () => {

@@ -122,7 +122,7 @@ test("a trail tells when its artifacts started and stopped running, among its ot
   const at = await place();
   const env = at.environment();
   const sha1 = freshCommit();
-  const repo = { id: "1", name: "acme/app", url: "https://git.test/app" };
+  const repo = { id: "1", name: "acme/app", url: "https://git.test/app", provider: "gitlab" };
   const fingerprint = await server.given.artifact(at, {
     flow: at.flow, trail: "t", name: "server", commit: sha1, git_commit_info: { sha1, message: "m", author: "Ada", branch: "main", timestamp: 5 }, repo_info: repo,
   });

@@ -102,7 +102,7 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
       template_id: templateId,
       setting_user_id: event.setting_user_id,
       git_commit_info: commit,
-      repo_info: { name: REPO.name, url: REPO.url, id: REPO.id, description: "" },
+      repo_info: { name: REPO.name, url: REPO.url, id: REPO.id, description: "", provider: REPO.provider },
     },
   ]);
 
@@ -139,6 +139,10 @@ test("absent and null keep what is stored; empty values are stored", async () =>
   const list = await read(at, "t");
   assert.equal(list.user_data, [1, "two"]);
   assert.equal(list.events.slice(-2).map((event: { changes: string[] }) => event.changes), [["user_data", "repo_info"], []]);
+  assert.is(list.events.at(-1).repo_info.provider, REPO.provider);
+  const { provider: _, ...untold } = REPO;
+  await begin(at, { name: "t", repo_info: untold });
+  assert.is((await read(at, "t")).events.at(-1).repo_info.provider, null);
 });
 
 test("a trail without requirements is compliant at once, with the least that can be told", async () => {

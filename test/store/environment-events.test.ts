@@ -34,7 +34,8 @@ test("events come newest first, turned round on request, with what a snapshot sh
   const { id, timestamp, ...rest } = newest.at(-2) as (typeof newest)[number];
   assert.equal([typeof id, timestamp], ["number", store.snapshots.find(prod().id, 2)?.timestamp]);
   assert.equal(rest, {
-    position: 2, environment_name: "prod", snapshot_index: 2, snapshot_compliant: null, user_name: "ada", fingerprint: B, name: "b",
+    position: 2, environment_id: prod().id, environment_name: "prod", snapshot_index: 2, snapshot_compliant: null, user_name: "ada", fingerprint: B,
+    name: "b", started_index: 2,
     annotation: "started-unknown", was: 0, now: 1, compliant: null, facts_json: '{"flows":[]}',
   });
 });

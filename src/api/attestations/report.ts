@@ -20,7 +20,7 @@ import type { TrailRow } from "../../store/trails.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, Url, UserData, presentRepoInfo, repoFacts,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, Url, UserData, presentEventRepoInfo, repoFacts,
   storedCommit, toJson,
 } from "../shapes.ts";
 import { beginImplicitly } from "../trails.ts";
@@ -271,7 +271,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     // true on a repeat, null on the first report of a name (semantics 3.5).
     is_reattestation: previous ? true : null,
     git_commit_info: commit,
-    repo_info: presentRepoInfo(toJson(common.repo_info)),
+    repo_info: presentEventRepoInfo(toJson(common.repo_info)),
   });
   const status = store.evaluation.evaluate(trail.id, at);
   context.note({

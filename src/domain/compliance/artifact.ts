@@ -52,8 +52,8 @@ export function evaluateLegacyArtifact({
 }
 
 /**
- * The status entries of an artifact reported without a trail, in the order of the template: every expected attestation is
- * MISSING, because none can be bound to it.
+ * The status entries of an artifact reported without a trail, in the order of the template: every expected
+ * attestation is MISSING, because none can be bound to it.
  */
 export function legacyAttestationStatuses(expected: readonly TemplateAttestation[]): AttestationStatus[] {
   const types = new Map(expected.toReversed().map(({ name, type }) => [name, type]));

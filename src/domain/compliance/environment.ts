@@ -5,11 +5,13 @@
  */
 import type { PolicyDocument } from "../policy/ast.ts";
 import { LATEST_RULES, evaluatePolicy, ruleDefinitions, statusInContext } from "../policy/evaluate.ts";
-import type { AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, RulesVersion, Subject } from "../policy/evaluate.ts";
+import type {
+  AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, RulesVersion, Subject,
+} from "../policy/evaluate.ts";
 import { reasons } from "../policy/reasons.ts";
 import type { State } from "./artifact.ts";
 
-/** What is kept of the most recent record of an artifact in one flow. Ids are keys of rows; names are those of the evaluation. */
+/** What is kept of the record of an artifact that counts in a flow. Ids are row keys; names are those of the evaluation. */
 export type FlowRecord = {
   flow_id: number;
   flow: string;
@@ -37,7 +39,7 @@ export type FlowRecord = {
 /** `flows` in the order of the first reports: the build flow comes first. None: no provenance. */
 export type Facts = { flows: readonly FlowRecord[] };
 
-/** A policy version that is in force. `rules`: the evaluation rules of a verdict that is replayed; the latest if absent. */
+/** A policy version in force. `rules`: the evaluation rules of a verdict that is replayed; the latest if absent. */
 export type AppliedPolicy = {
   policyName: string;
   versionId: number;
@@ -67,8 +69,8 @@ export type KeptVerdict = {
 export function rulesVersionOf({ policy, version, rules_version = 1 }: KeptVerdict): RulesVersion {
   if (rules_version === 1 || rules_version === LATEST_RULES) return rules_version;
   throw new Error(
-    `the verdict of policy '${policy}' version ${version} names version ${String(rules_version)} of the evaluation rules; ` +
-      `this program has versions 1 to ${LATEST_RULES}`,
+    `the verdict of policy '${policy}' version ${version} names version ${String(rules_version)} of the evaluation ` +
+      `rules; this program has versions 1 to ${LATEST_RULES}`,
   );
 }
 
@@ -165,8 +167,8 @@ export function unfold(verdict: KeptVerdict, document: PolicyDocument, facts: Fa
 }
 
 /**
- * Facts as they are shown: with the present names of their flows, which may have been renamed or archived since, while another
- * flow took the name. Evaluations are replayed from the stored facts, never from these.
+ * Facts as they are shown: with the present names of their flows, which may have been renamed or archived since,
+ * while another flow took the name. Evaluations are replayed from the stored facts, never from these.
  * @param nameOf the present name of a flow by its key; undefined keeps the stored one
  * @returns the same object where no name differs
  */
@@ -195,7 +197,8 @@ export const verdictWithFlowNames = (verdict: PolicyVerdict, { flows }: Facts): 
 });
 
 /**
- * The reasons of stored verdicts, worded anew on facts with other flow names; null where the text of a policy is missing.
+ * The reasons of stored verdicts, worded anew on facts with other flow names; null where the text of a policy is
+ * missing.
  * @param documentOf the rules of a policy version by its key, null when this program cannot read them
  */
 export function reasonsOn(

@@ -25,9 +25,10 @@ export type AttestationCandidate = {
 };
 
 /**
- * The most recent record of the fingerprint in one flow. `artifactState` is its state in its trail, trail-level entries
- * included (semantics 4.2), or in the flow where it has no trail; `trail` is null for a record made without one;
- * `candidates` are the records of this artifact in the trail and of the trail itself, never those of a sibling artifact.
+ * The most recent record of the fingerprint in one flow. `artifactState` is its state in its trail, trail-level
+ * entries included (semantics 4.2), or in the flow where it has no trail; `trail` is null for a record made without
+ * one; `candidates` are the records of this artifact in the trail and of the trail itself, never those of a sibling
+ * artifact.
  */
 export type FlowFacts = {
   flowName: string;

@@ -1,8 +1,8 @@
 -- Corrections of what counts: the latest report of an artifact, and trail-compliance of artifacts without a trail.
 
--- Reports of a fingerprint to a flow are numbered; the record with the largest number counts. The audit log has every report in the
--- order in which it was accepted; records that were not reported through the API come before all others. A record that is alone
--- keeps number 1.
+-- Reports of a fingerprint to a flow are numbered; the record with the largest number counts. The audit log has every
+-- report in the order in which it was accepted; records that were not reported through the API come before all
+-- others. A record that is alone keeps number 1.
 ALTER TABLE artifacts ADD COLUMN report_number INTEGER NOT NULL DEFAULT 1;
 WITH reports (artifact, latest) AS (
   SELECT detail_json ->> 'artifact_id', max(id) FROM audit_log
@@ -19,7 +19,8 @@ UPDATE artifacts SET report_number = numbered.number FROM numbered WHERE numbere
 DROP INDEX artifacts_by_flow_fingerprint;
 CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, report_number);
 
--- Artifacts without a trail list the attestations that their template expects. Only the names are kept with them: any type.
+-- Artifacts without a trail list the attestations that their template expects. Only the names are kept with them: any
+-- type.
 UPDATE artifacts SET attestations_json = (
   SELECT json_group_array(json_object(
            'attestation_name', name, 'attestation_type', '*', 'attestation_id', NULL, 'overridden_attestation_id', NULL,
@@ -27,14 +28,16 @@ UPDATE artifacts SET attestations_json = (
   FROM (SELECT value AS name FROM json_each(template_json) WHERE value <> 'artifact' GROUP BY value ORDER BY min(key)))
 WHERE trail_id IS NULL AND json_valid(template_json) AND template_json <> '[]';
 
--- Running artifacts whose evaluation rests on a record that no longer counts, or on one without a trail, are evaluated again with
--- the next report of their environment. Stored verdicts stay as they are and are replayed under the rules that produced them.
+-- Running artifacts whose evaluation rests on a record that no longer counts, or on one without a trail, are
+-- evaluated again with the next report of their environment. Stored verdicts stay as they are and are replayed under
+-- the rules that produced them.
 INSERT INTO stale_artifacts (environment_id, fingerprint)
   SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
   WHERE s.last_index = 9007199254740991 AND EXISTS (
     SELECT 1 FROM artifacts a WHERE a.organization_id = s.organization_id AND a.fingerprint = s.fingerprint
       AND (a.trail_id IS NULL OR EXISTS (
-        SELECT 1 FROM artifacts b WHERE b.flow_id = a.flow_id AND b.fingerprint = a.fingerprint AND b.id > a.id AND b.report_number < a.report_number)))
+        SELECT 1 FROM artifacts b
+        WHERE b.flow_id = a.flow_id AND b.fingerprint = a.fingerprint AND b.id > a.id AND b.report_number < a.report_number)))
   ON CONFLICT DO NOTHING;
 UPDATE environments SET revision = revision + 1 WHERE id IN (SELECT environment_id FROM stale_artifacts);
 

@@ -245,7 +245,7 @@ test("a trail that does not exist is begun with the flow's template, once, by th
     [at.trail, null, TEMPLATE, `${at.org}-admin`, "INCOMPLETE", 1],
   );
   assert.equal(trail.events.map((event: Json) => event["type"]), ["trail_reported", "trail_attestation_reported"]);
-  assert.equal(trail.events[1].repo_info, { name: "acme/pay", url: "https://git/acme/pay", id: "R1", description: "" });
+  assert.equal(trail.events[1].repo_info, { name: "acme/pay", url: "https://git/acme/pay", id: "R1", description: "", provider: "gitlab" });
   const repo = server.db.prepare("SELECT external_id, provider, name, url, description, namespace_path_json, additional_info_json FROM repos ORDER BY id DESC").get();
   assert.equal(repo, {
     external_id: "R1", provider: "gitlab", name: "acme/pay", url: "https://git/acme/pay", description: "", namespace_path_json: '["acme"]', additional_info_json: '{"a":1}',
