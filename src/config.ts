@@ -8,8 +8,9 @@
 import { isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
 import { cut } from "./domain/excerpt.ts";
+import { nearestNames } from "./domain/near-names.ts";
 import { PLAIN, readYaml } from "./domain/yaml.ts";
-import { OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts";
+import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts";
 import type { Config, Listen, ListenPath, Option, OptionName } from "./options.ts";
 
 /** For each option where its value came from: "flag --x", "variable ASSAY_X", "file NAME line N" or "default". */
@@ -58,15 +59,16 @@ export function resolveConfig(input: {
   for (const [flag, text] of Object.entries(input.flags)) {
     const row = ROWS.find((candidate) => candidate.flag === flag);
     if (row) take(row, text, `flag --${flag}`);
-    else problems.push(`unknown flag --${cut(flag, 100)}: known are ${ROWS.map((known) => `--${known.flag}`).join(", ")}`);
+    else {
+      const near = nearestNames(flag, ROWS.map((option) => option.flag)).map((name) => `--${name}`);
+      problems.push(unknownName(`flag --${cut(flag, 100)}`, near));
+    }
   }
   for (const [variable, text] of Object.entries(input.env)) {
-    if (!variable.startsWith("ASSAY_") || OTHER_VARIABLES.includes(variable)) continue;
+    if (!variable.startsWith(PREFIX) || OTHER_VARIABLES.includes(variable) || INJECTED_VARIABLE.test(variable)) continue;
     const row = ROWS.find((candidate) => candidate.variable === variable);
-    if (!row) {
-      const known = [...ROWS.map((option) => option.variable), ...OTHER_VARIABLES].join(", ");
-      problems.push(`unknown variable ${cut(variable, 100)}: known are ${known}`);
-    } else if (text !== undefined && text !== "") take(row, text, `variable ${variable}`);
+    if (!row) problems.push(unknownVariable(variable));
+    else if (text !== undefined && text !== "") take(row, text, `variable ${variable}`);
   }
   if (input.fileText !== null) readFile(input.fileText, input.fileName ?? "configuration file", take, problems);
   for (const row of ROWS) {
@@ -151,8 +153,8 @@ function readFile(
     const name = isScalar(key) ? String(key.value) : "";
     const row = ROWS.find((candidate) => candidate.key === name);
     if (!row) {
-      const known = ROWS.flatMap((option) => option.key ?? []).join(", ");
-      problems.push(`unknown key ${quote(name)} (${place}): known are ${known}`);
+      const near = nearestNames(name, ROWS.flatMap((option) => option.key ?? []));
+      problems.push(unknownName(`key ${quote(name)} (${place})`, near));
     } else if (isScalar(value) && value.value !== null) {
       // A number or a boolean is taken as it is written: a directory may be called 0123 or true.
       take(row, typeof value.value === "string" ? value.value : (value.source ?? ""), place);
@@ -216,6 +218,23 @@ export function optionsHelp(): string {
     return `${(heads[index] ?? "").padEnd(width)}${row.description} (${preset}${row.variable})\n`;
   }).join("");
 }
+
+const PREFIX = "ASSAY_";
+
+/** What Kubernetes calls the variables of a service, whatever that service is called. */
+const SERVICE_LINK = /_SERVICE_(?:HOST|PORT(?:_\w+)?)$|_PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?$/;
+
+function unknownVariable(variable: string): string {
+  // Compared without the common prefix, which would make every short name look near.
+  const names = [...ROWS.map((option) => option.variable), ...OTHER_VARIABLES].map((name) => name.slice(PREFIX.length));
+  const near = nearestNames(variable.slice(PREFIX.length).toUpperCase(), names).map((name) => `${PREFIX}${name}`);
+  const problem = unknownName(`variable ${cut(variable, 100)}`, near);
+  if (near.length > 0 || !SERVICE_LINK.test(variable)) return problem;
+  return `${problem}; if Kubernetes injects it for a service, set enableServiceLinks: false in the pod`;
+}
+
+const unknownName = (what: string, near: readonly string[]): string =>
+  `unknown ${what}; ${near.length > 0 ? `did you mean ${near.join(" or ")}?` : "assay config explain lists all options"}`;
 
 function quote(text: string): string {
   return JSON.stringify(cut(text, 100));

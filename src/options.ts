@@ -128,6 +128,12 @@ export type Option<K extends OptionName = OptionName> = {
 /** ASSAY_* variables that other parts of the program read and that are no options. */
 export const OTHER_VARIABLES: readonly string[] = ["ASSAY_NATIVE_DIR"];
 
+/**
+ * Variables that Kubernetes injects into every pod for a service called `assay`, and `docker --link` for a container of
+ * that name. They say nothing about this server; no option of ours may have such a name.
+ */
+export const INJECTED_VARIABLE = /^ASSAY_(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT(?:_.+)?|NAME|ENV_.+)$/;
+
 // One V8 string holds about 512 million characters, and a JSON body is one string; half of that leaves room for UTF-16.
 const LARGEST_JSON = 256 * MB;
 

@@ -1,6 +1,7 @@
 /** `assay explain`: why a snapshot says what it says, with its verdicts judged again. Reads only, beside a running server. */
 import { systemSources } from "../assay.ts";
 import { FINGERPRINT_PREFIX, matches } from "../domain/names.ts";
+import { nearestNames } from "../domain/near-names.ts";
 import { parseSnappish, resolvePosition } from "../domain/snappish.ts";
 import { AppError } from "../errors.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
@@ -8,7 +9,6 @@ import { problemsOf } from "../store/explanations.ts";
 import type { ExplainedArtifact, Explanation } from "../store/explanations.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
-import { nearestNames } from "./args.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { withData } from "./data.ts";
 import { explanationJson } from "./explain-json.ts";

@@ -7,10 +7,11 @@
  */
 import { listAssets, readTextAsset } from "../assets.ts";
 import { optionsHelp } from "../config.ts";
+import { nearestNames } from "../domain/near-names.ts";
 import { ForeignDatabaseError, NewerDatabaseError, UnfinishedRestoreError } from "../store/database.ts";
 import { DataDirectoryInUseError } from "../store/lock.ts";
 import { EvidenceUnavailableError } from "../vault/errors.ts";
-import { nearestNames, parseArguments } from "./args.ts";
+import { parseArguments } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
 
 /** What a command may touch. `stdout` and `stderr` write the text as it is; `cwd` is an absolute path. */

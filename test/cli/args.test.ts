@@ -1,7 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { nearestNames, parseArguments } from "../../src/cli/args.ts";
+import { parseArguments } from "../../src/cli/args.ts";
 import type { CommandOption } from "../../src/cli/args.ts";
+import { nearestNames } from "../../src/domain/near-names.ts";
 
 const OPTIONS: Record<string, CommandOption> = {
   help: { kind: "switch", description: "" },

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configFileName, defaultBaseUrl, explainConfig, missingOptions, optionsHelp, resolveConfig } from "../../src/config.ts";
-import { OPTIONS } from "../../src/options.ts";
+import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES } from "../../src/options.ts";
 import type { Config, Option, OptionName } from "../../src/options.ts";
 
 type Input = Partial<Parameters<typeof resolveConfig>[0]>;
@@ -179,18 +179,45 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
   ]);
 });
 
-mistakes("unknown names list what is known", () => {
-  const { problems } = resolve({ flags: { lisen: "x" }, env: { ASSAY_LISEN: "" }, fileText: "a: 1\nlisen: x\nconfig: y", fileName: "f" });
-  const flags = Object.values(OPTIONS).map((row) => `--${row.flag}`).join(", ");
-  const variables = [...Object.values(OPTIONS).map((row) => row.variable), "ASSAY_NATIVE_DIR"].join(", ");
-  const keys = Object.values(OPTIONS).flatMap((row) => row.key ?? []).join(", ");
+mistakes("unknown names come with the names that were probably meant", () => {
+  const { problems } = resolve({
+    flags: { lisen: "x", zzzzzz: "x" },
+    env: { ASSAY_LISEN: "", ASSAY_Oidc_issuer: "x", ASSAY_ZZZZZZ: "x", ASSAY_METRICS_SERVICE_HOST: "10.0.0.7", ASSAY_WEB_PORT_9100_TCP_ADDR: "10.0.0.8" },
+    fileText: "a: 1\nlisen: x\nconfig: y",
+    fileName: "f",
+  });
+  const links = "if Kubernetes injects it for a service, set enableServiceLinks: false in the pod";
+  const all = "assay config explain lists all options";
   assert.equal(problems, [
-    `unknown flag --lisen: known are ${flags}`,
-    `unknown variable ASSAY_LISEN: known are ${variables}`,
-    `unknown key "a" (file f line 1): known are ${keys}`,
-    `unknown key "lisen" (file f line 2): known are ${keys}`,
-    `unknown key "config" (file f line 3): known are ${keys}`,
+    "unknown flag --lisen; did you mean --listen?",
+    `unknown flag --zzzzzz; ${all}`,
+    "unknown variable ASSAY_LISEN; did you mean ASSAY_LISTEN?",
+    "unknown variable ASSAY_Oidc_issuer; did you mean ASSAY_OIDC_ISSUER?",
+    `unknown variable ASSAY_ZZZZZZ; ${all}`,
+    `unknown variable ASSAY_METRICS_SERVICE_HOST; ${all}; ${links}`,
+    `unknown variable ASSAY_WEB_PORT_9100_TCP_ADDR; ${all}; ${links}`,
+    `unknown key "a" (file f line 1); did you mean address_rate?`,
+    'unknown key "lisen" (file f line 2); did you mean listen?',
+    `unknown key "config" (file f line 3); ${all}`,
   ]);
+});
+
+const INJECTED = {
+  ASSAY_SERVICE_HOST: "10.96.0.12", ASSAY_SERVICE_PORT: "8001", ASSAY_SERVICE_PORT_HTTP: "8001", ASSAY_SERVICE_PORT_HTTP_METRICS: "9100",
+  ASSAY_PORT: "tcp://10.96.0.12:8001", ASSAY_PORT_8001_TCP: "tcp://10.96.0.12:8001", ASSAY_PORT_8001_TCP_PROTO: "tcp",
+  ASSAY_PORT_8001_TCP_PORT: "8001", ASSAY_PORT_8001_TCP_ADDR: "10.96.0.12", ASSAY_NAME: "/web/assay", ASSAY_ENV_PATH: "/usr/bin",
+};
+
+mistakes("variables that Kubernetes and docker --link inject for a service called assay are no mistakes", () => {
+  assert.equal(configOf({ env: INJECTED }), DEFAULTS);
+  const near = ["ASSAY_SERVICE", "ASSAY_SERVICE_HOSTS", "ASSAY_SERVICE_PORTS", "ASSAY_PORTS", "ASSAY_NAMES", "ASSAY_ENV", "ASSAY_ENV_"];
+  const { problems } = resolve({ env: Object.fromEntries(near.map((name) => [name, "x"])) });
+  assert.equal(problems?.map((problem) => /^unknown variable (\w+);/.exec(problem)?.[1]), near, "nothing else is passed over");
+});
+
+mistakes("no option has the name of a variable that others inject", () => {
+  const names = [...Object.values(OPTIONS).map((row) => row.variable), ...OTHER_VARIABLES];
+  assert.equal(names.filter((name) => INJECTED_VARIABLE.test(name)), []);
 });
 
 mistakes("values that are no single value", () => {

@@ -13,7 +13,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "log.ts": ["options.ts"],
   "options.ts": ["option-values.ts", "domain/access.ts", "domain/addresses.ts", "domain/outgoing", "domain/quantities.ts"],
   "option-values.ts": ["options.ts", "domain/access.ts", "domain/addresses.ts", "domain/quantities.ts"],
-  "config.ts": ["options.ts", "domain/yaml.ts", "domain/excerpt.ts"],
+  "config.ts": ["options.ts", "domain/yaml.ts", "domain/excerpt.ts", "domain/near-names.ts", "domain/quantities.ts"],
   store: ["domain", "errors.ts", "assets.ts"],
   vault: ["domain", "errors.ts", "log.ts"],
   // What a backup is, how one is made, read and restored: whole data directories.

@@ -1,0 +1,39 @@
+/** What a mistyped name was probably meant to be. */
+
+/** Distances grow with the product of the lengths, and no name of ours is longer. */
+const MAX_WORD_CHARS = 40;
+const MAX_SUGGESTIONS = 3;
+
+/**
+ * The names that a mistyped word was probably meant to be, nearest first and at most three: those that begin with the
+ * word, or that one edit in three letters turns it into.
+ */
+export function nearestNames(word: string, names: readonly string[]): string[] {
+  if (word === "" || word.length > MAX_WORD_CHARS) return [];
+  const allowed = Math.max(1, Math.floor(word.length / 3));
+  return names
+    .map((name) => ({ name, distance: name.startsWith(word) ? 0 : editDistance(word, name) }))
+    .filter(({ distance }) => distance <= allowed)
+    .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
+    .slice(0, MAX_SUGGESTIONS)
+    .map(({ name }) => name);
+}
+
+// Insertions, deletions, replacements and swaps of neighbours, each counting one.
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const same = a[i - 1] === b[j - 1];
+      let best = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1));
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) best = Math.min(best, (beforeLast[j - 2] ?? 0) + 1);
+      row.push(best);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length] ?? 0;
+}
