@@ -9,6 +9,7 @@ import { isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
 import { cut } from "./domain/excerpt.ts";
 import { nearestNames } from "./domain/near-names.ts";
+import { formatDuration, formatSize } from "./domain/quantities.ts";
 import { PLAIN, readYaml } from "./domain/yaml.ts";
 import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts";
 import type { Config, Listen, ListenPath, Option, OptionName } from "./options.ts";
@@ -182,7 +183,7 @@ export const withBasePath = (baseUrl: string, basePath: string | null): string =
 
 /**
  * The configuration as text, one entry per option in the order of the table, for a command that shows it: `value` is
- * null where there is none, carries its unit, and is "(secret)" for a secret that is set.
+ * null where there is none, "(secret)" for a secret that is set, and else a text that the option accepts.
  */
 export function explainConfig(
   config: Config,
@@ -191,14 +192,14 @@ export function explainConfig(
 ): { option: string; value: string | null; source: string }[] {
   return Object.values(options).map((row) => {
     const value = config[row.name];
-    const text = value === null ? null : textOf(value);
-    const shown = text !== null && row.unit !== null ? `${text} ${row.unit}` : text;
-    return { option: row.flag, value: shown !== null && row.secret ? "(secret)" : shown, source: sources[row.name] };
+    const shown = value === null ? null : row.secret ? "(secret)" : textOf(value, row.unit);
+    return { option: row.flag, value: shown, source: sources[row.name] };
   });
 }
 
-/** A value as an operator would write it. */
-function textOf(value: NonNullable<Config[OptionName]>): string {
+/** A value as an operator would write it: the option makes the same value of this text. */
+function textOf(value: NonNullable<Config[OptionName]>, unit: Option["unit"]): string {
+  if (typeof value === "number" && unit !== null) return unit === "bytes" ? formatSize(value) : formatDuration(value);
   if (typeof value !== "object") return String(value);
   if ("host" in value || "path" in value) return listenText(value);
   return value.map((entry) => (typeof entry === "string" ? entry : `${entry.group}=${entry.organization}:${entry.role}`)).join(",");

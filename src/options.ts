@@ -302,13 +302,13 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   sessionIdle: {
     name: "sessionIdle", flag: "session-idle", variable: "ASSAY_SESSION_IDLE", key: "session_idle", placeholder: "DURATION",
-    parse: (text) => parseDuration(text, 60, 2_592_000), accepts: "a duration such as 8h, from 1m to 720h",
+    parse: (text) => parseDuration(text, 60, 2_592_000), accepts: "a duration such as 8h, from 1m to 30d",
     default: "8h", secret: false, unit: "seconds",
     description: "A session that is not used for so long ends",
   },
   sessionLifetime: {
     name: "sessionLifetime", flag: "session-lifetime", variable: "ASSAY_SESSION_LIFETIME", key: "session_lifetime", placeholder: "DURATION",
-    parse: (text) => parseDuration(text, 60, 31_536_000), accepts: "a duration such as 168h, from 1m to 8760h",
+    parse: (text) => parseDuration(text, 60, 31_536_000), accepts: "a duration such as 7d or 12h, from 1m to 365d",
     default: "168h", secret: false, unit: "seconds",
     description: "A session ends after so long",
   },
@@ -350,7 +350,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   backupEvery: {
     name: "backupEvery", flag: "backup-every", variable: "ASSAY_BACKUP_EVERY", key: "backup_every", placeholder: "DURATION",
-    parse: (text) => parseDuration(text, 60, 31_536_000), accepts: "a duration such as 24h, from 1m to 8760h",
+    parse: (text) => parseDuration(text, 60, 31_536_000), accepts: "a duration such as 24h or 7d, from 1m to 365d",
     default: null, secret: false, unit: "seconds",
     description: "How often the server makes a backup by itself",
   },

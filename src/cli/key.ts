@@ -1,5 +1,6 @@
 /** `assay key`: the API keys of a user or of a service account. Works with and without a running server. */
 import { newSecret, systemSources } from "../assay.ts";
+import { parseDuration } from "../domain/quantities.ts";
 import { LATEST_EXPIRY } from "../domain/time.ts";
 import type { ApiKeyRow } from "../store/api-keys.ts";
 import type { Store } from "../store/index.ts";
@@ -29,7 +30,7 @@ export const keyCreate: Command = {
     ...OWNER_OPTIONS,
     description: { kind: "text", placeholder: "TEXT", description: "What the key is for, 1 to 256 characters" },
     "expires-at": { kind: "text", placeholder: "TIME", description: "When it ends: epoch seconds, or like 2030-12-31T23:59:59Z (default never)" },
-    "expires-in": { kind: "text", placeholder: "DURATION", description: "After how long it ends, like 90d, 12h or 30m" },
+    "expires-in": { kind: "text", placeholder: "DURATION", description: "After how long it ends, like 90d, 24h or 1h30m" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -129,18 +130,16 @@ function ownerOption(args: Args, problems: string[]): (store: Store) => Owner {
   };
 }
 
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
-
 /** The end of the key in whole epoch seconds, 0 for never. */
 function expiryOption(args: Args, now: number, problems: string[]): number {
   const at = args.texts.get("expires-at")?.[0];
   const after = args.texts.get("expires-in")?.[0];
   if (at !== undefined && after !== undefined) problems.push("--expires-in: give it or --expires-at, not both");
   if (after !== undefined) {
-    const match = /^([1-9]\d{0,9})([smhdw])$/.exec(after);
-    const seconds = match ? Math.floor(now) + Number(match[1]) * (SECONDS[match[2] ?? ""] ?? 0) : 0;
-    if (seconds === 0 || seconds > LATEST_EXPIRY) problems.push("--expires-in: give a duration such as 90d, 12h or 30m, ending before the year 2100");
-    return seconds;
+    const begin = Math.floor(now);
+    const seconds = parseDuration(after, 1, LATEST_EXPIRY - begin);
+    if (seconds === null) problems.push("--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100");
+    return begin + (seconds ?? 0);
   }
   if (at === undefined) return 0;
   const seconds = /^\d{1,10}$/.test(at) ? Number(at) : timestampOf(at);

@@ -1,5 +1,6 @@
 /** `assay retention set|unset|list|hold|release`: how long what is kept, and what nobody may delete meanwhile. */
 import { systemSources } from "../assay.ts";
+import { parseDuration } from "../domain/quantities.ts";
 import { AppError } from "../errors.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { Store } from "../store/index.ts";
@@ -22,7 +23,8 @@ const FLOW: CommandOption = { kind: "text", placeholder: "NAME", description: "A
 const BY: CommandOption = { kind: "text", placeholder: "NAME", description: "Who wants it so, for the history (default operator)" };
 
 /** A century: whoever means "for ever" says --keep. */
-const MOST_DAYS = 36_500;
+const MAX_RETENTION_DAYS = 36_500;
+const DAY_S = 86_400;
 const LONGEST_REASON = 1000;
 
 /** The retention of opened data. */
@@ -47,12 +49,13 @@ function flowOf(store: Store, organization: OrganizationRow, name: string): Flow
 /** What a scope is called. */
 const placeOf = ({ organization, flow }: { organization: OrganizationRow; flow: FlowRow | null }): string => (flow ? `${organization.name}/${flow.name}` : organization.name);
 
+/** Whole days of a duration such as 90d or 52w; a number alone counts days too. Null where the option is not given. */
 function daysOption(args: Args, name: string, problems: string[]): number | null {
   const text = args.texts.get(name)?.[0];
   if (text === undefined) return null;
-  const days = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (days < 1 || days > MOST_DAYS) problems.push(`--${name}: give a number of days from 1 to ${MOST_DAYS}`);
-  return days;
+  const seconds = parseDuration(/^\d+$/.test(text) ? `${text}d` : text, DAY_S, MAX_RETENTION_DAYS * DAY_S) ?? 0;
+  if (seconds === 0 || seconds % DAY_S !== 0) problems.push(`--${name}: give whole days from 1d to ${MAX_RETENTION_DAYS}d, such as 90d or 52w`);
+  return seconds / DAY_S;
 }
 
 export function requireOrg(args: Args, problems: string[]): void {
@@ -62,15 +65,15 @@ export function requireOrg(args: Args, problems: string[]): void {
 export const retentionSet: Command = {
   name: "retention set",
   summary: "Set how long trails and the files of their records are kept",
-  usage: "--org NAME [--flow NAME] (--trails-after DAYS | --evidence-after DAYS | --keep) --data DIRECTORY",
+  usage: "--org NAME [--flow NAME] (--trails-after DURATION | --evidence-after DURATION | --keep) --data DIRECTORY",
   details: [
-    "The rule of a flow stands in place of the one of its organization, as a whole. Days count from the last thing that",
+    "The rule of a flow stands in place of the one of its organization, as a whole. The time counts from the last thing that",
     "happened to a trail. A rule deletes nothing: see assay help retention.",
   ],
   options: {
     org: ORG, flow: FLOW,
-    "trails-after": { kind: "text", placeholder: "DAYS", description: "Trails with everything on them may be deleted then" },
-    "evidence-after": { kind: "text", placeholder: "DAYS", description: "Files attached to records may be deleted then; the records stay" },
+    "trails-after": { kind: "text", placeholder: "DURATION", description: "Trails with everything on them may be deleted then; whole days, like 90d" },
+    "evidence-after": { kind: "text", placeholder: "DURATION", description: "Files attached to records may be deleted then, like 30d; the records stay" },
     keep: { kind: "switch", description: "Keep everything, whatever the rule of the organization says" },
     ...DATA_OPTIONS,
   },
@@ -81,7 +84,7 @@ export const retentionSet: Command = {
     const days = { trails: daysOption(args, "trails-after", problems), evidence: daysOption(args, "evidence-after", problems) };
     const given = days.trails !== null || days.evidence !== null;
     if (given === args.switches.has("keep")) problems.push("give --trails-after, --evidence-after or both, or --keep alone");
-    if (days.trails !== null && days.evidence !== null && days.evidence >= days.trails) problems.push("--evidence-after: files go before their trails, so give fewer days than with --trails-after");
+    if (days.trails !== null && days.evidence !== null && days.evidence >= days.trails) problems.push("--evidence-after: files go before their trails, so give a shorter time than with --trails-after");
     refuseUsage(problems, "retention set");
     const directory = await dataDirectory(args, io);
     const rule = withData(directory, (data) => change(data, () => {

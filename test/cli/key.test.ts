@@ -73,6 +73,9 @@ test("the ends a key may have", () =>
       [["--expires-in", "90d"], now + 90 * 86_400],
       [["--expires-in", "30m"], now + 1800],
       [["--expires-in", "2w"], now + 2 * 604_800],
+      [["--expires-in", "1h30m"], now + 5400],
+      [["--expires-in", "1d12h"], now + 129_600],
+      [["--expires-in", "3600s"], now + 3600],
     ];
     for (const [options, expected] of table) {
       const { code, out, err } = await cli(["key", "create", ...USER, "--description", "d", ...options, "--json", "--data", data]);
@@ -94,7 +97,7 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
     const before = countRows(data);
     const owner = "say who holds the key: give --user, or both --org and --service-account";
     const description = "--description: give a text of 1 to 256 characters";
-    const duration = "--expires-in: give a duration such as 90d, 12h or 30m, ending before the year 2100";
+    const duration = "--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100";
     const time = "--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z";
     const past = "--expires-at: this time lies in the past";
     const d = ["--description", "d"];
@@ -107,7 +110,7 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
       [[...USER, "--description", ""], [description]],
       [[...USER, "--description", "x".repeat(257)], [description]],
       [[...USER, ...d, "--expires-in", "1d", "--expires-at", "4102444800"], ["--expires-in: give it or --expires-at, not both"]],
-      ...["", "0d", "-1d", "1", "1y", "1.5d", "36500d", "99999999999d"].map((text): [string[], string[]] => [[...USER, ...d, `--expires-in=${text}`], [duration]]),
+      ...["", "0d", "-1d", "1h1d", "1 d", "1", "1y", "1.5d", "36500d", "99999999999d"].map((text): [string[], string[]] => [[...USER, ...d, `--expires-in=${text}`], [duration]]),
       ...["", "soon", "-1", "4102444801", "1e9", "2099-02-30T00:00:00Z", "2099-13-01T00:00:00Z", "2030-01-01", "2030-01-01T00:00:00"].map((text): [string[], string[]] => [
         [...USER, ...d, `--expires-at=${text}`], [time],
       ]),

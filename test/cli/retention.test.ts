@@ -74,6 +74,14 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
     ]);
   }));
 
+test("times are durations as everywhere else, in whole days; a number alone counts days", () =>
+  given(async (data) => {
+    for (const [text, days] of [["90", 90], ["90d", 90], ["52w", 364], ["48h", 2], ["1w1d", 8], ["36500d", 36_500]] as const) {
+      const { out, err } = await cli(["retention", "set", "--org", "acme", "--trails-after", text, "--json", "--data", data]);
+      assert.equal([err, JSON.parse(out)], ["", { organization: "acme", flow: null, trails_after_days: days, evidence_after_days: null }], text);
+    }
+  }));
+
 test("what cannot be meant is refused, and changes nothing", () =>
   given(async (data, make) => {
     make({ name: "t", days: 1 });
@@ -82,8 +90,10 @@ test("what cannot be meant is refused, and changes nothing", () =>
       [["set", "--org", "acme"], 2, "give --trails-after, --evidence-after or both, or --keep alone"],
       [["set", "--org", "acme", "--keep", "--trails-after", "5"], 2, "or --keep alone"],
       [["set", "--trails-after", "5"], 2, "--org: say which organization"],
-      [["set", "--org", "acme", "--trails-after", "0"], 2, "--trails-after: give a number of days from 1 to 36500"],
-      [["set", "--org", "acme", "--trails-after", "1.5"], 2, "--trails-after: give a number of days"],
+      [["set", "--org", "acme", "--trails-after", "0"], 2, "--trails-after: give whole days from 1d to 36500d, such as 90d or 52w"],
+      [["set", "--org", "acme", "--trails-after", "36h"], 2, "--trails-after: give whole days"],
+      [["set", "--org", "acme", "--trails-after", "36501d"], 2, "--trails-after: give whole days"],
+      [["set", "--org", "acme", "--trails-after", "1.5"], 2, "--trails-after: give whole days"],
       [["set", "--org", "acme", "--trails-after", "30", "--evidence-after", "30"], 2, "--evidence-after: files go before their trails"],
       [["set", "--org", "nobody", "--trails-after", "5"], 1, 'there is no organization "nobody"'],
       [["set", "--org", "acme", "--flow", "nothing", "--trails-after", "5"], 1, "Flow"],

@@ -87,18 +87,20 @@ sources("a flag beats a variable beats the file beats the default", () => {
   assert.equal(configOf({ fileText }).listen, { host: "c", port: 3 });
 });
 
+/** A text for every option, none of them its default. */
+const TEXTS: Record<OptionName, string> = {
+  data: "d", listen: "h:9", baseUrl: "https://assay.example.com/x/", configFile: "c.yaml", bootstrap: "b.yaml",
+  evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
+  stallTimeout: "2m", webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1", smtpUrl: "smtp://u:p%40w@mail:25", smtpFrom: "Assay <a@b.example>",
+  smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
+  tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8, unix", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
+  keyRate: "600", addressRate: "1200", loginLimit: "3", sessionIdle: "10m", sessionLifetime: "12h", oidcIssuer: "https://id.example.com/realm",
+  oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
+  backupEvery: "24h", backupDirectory: "/backups", backupKeep: "3", diskReserve: "1GB", evidenceStore: "s3://assay-evidence/prod/", s3Endpoint: "http://127.0.0.1:9000/",
+  s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
+};
+
 sources("every option can be set from every source", () => {
-  const texts: Record<OptionName, string> = {
-    data: "d", listen: "h:9", baseUrl: "https://assay.example.com/x/", configFile: "c.yaml", bootstrap: "b.yaml",
-    evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
-    stallTimeout: "2m", webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1", smtpUrl: "smtp://u:p%40w@mail:25", smtpFrom: "Assay <a@b.example>",
-    smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
-    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8, unix", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
-    keyRate: "600", addressRate: "1200", loginLimit: "3", sessionIdle: "10m", sessionLifetime: "12h", oidcIssuer: "https://id.example.com/realm",
-    oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
-    backupEvery: "24h", backupDirectory: "/backups", backupKeep: "3", diskReserve: "1GB", evidenceStore: "s3://assay-evidence/prod/", s3Endpoint: "http://127.0.0.1:9000/",
-    s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
-  };
   const expected: Config = {
     data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x/assay/x", configFile: "c.yaml",
     bootstrap: "b.yaml", evidenceLimit: 5_368_709_120, jsonLimit: 1_048_576, formLimit: 67_108_864, headerTimeout: 10,
@@ -111,9 +113,9 @@ sources("every option can be set from every source", () => {
     s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
   };
   const rows = Object.values(OPTIONS);
-  assert.equal(configOf({ flags: Object.fromEntries(rows.map((row) => [row.flag, texts[row.name]])) }), expected);
-  assert.equal(configOf({ env: Object.fromEntries(rows.map((row) => [row.variable, texts[row.name]])) }), expected);
-  const fileText = rows.filter((row) => row.key !== null).map((row) => `${row.key}: ${texts[row.name]}\n`).join("");
+  assert.equal(configOf({ flags: Object.fromEntries(rows.map((row) => [row.flag, TEXTS[row.name]])) }), expected);
+  assert.equal(configOf({ env: Object.fromEntries(rows.map((row) => [row.variable, TEXTS[row.name]])) }), expected);
+  const fileText = rows.filter((row) => row.key !== null).map((row) => `${row.key}: ${TEXTS[row.name]}\n`).join("");
   assert.equal(configOf({ fileText, flags: { config: "c.yaml" } }), expected);
 });
 
@@ -310,9 +312,10 @@ values("sizes", () => {
 });
 
 values("durations", () => {
-  check("request-timeout", "requestTimeout", [["30s", 30], ["15m", 900], ["24h", 86_400], ["1h1m1s", 3661], ["90m", 5400]], [
-    "", "15", "0s", "-1s", "1.5h", "1s1m", "1d", "100ms", "25h", "1h 1m", "15M", "999999999999999h",
+  check("request-timeout", "requestTimeout", [["30s", 30], ["15m", 900], ["24h", 86_400], ["1h1m1s", 3661], ["90m", 5400], ["1d", 86_400]], [
+    "", "15", "0s", "-1s", "1.5h", "1s1m", "1h1h", "1w", "d", "100ms", "25h", "1h 1m", "15M", "999999999999999h",
   ]);
+  check("session-lifetime", "sessionLifetime", [["90d", 7_776_000], ["2w", 1_209_600], ["1w1d", 691_200], ["365d", 31_536_000], ["720h", 2_592_000]], ["366d", "1d1w", "1M"]);
   check("header-timeout", "headerTimeout", [["1s", 1], ["10m", 600]], ["0s", "601s"]);
   check("stall-timeout", "stallTimeout", [["1s", 1], ["1h", 3600]], ["0s", "61m"]);
 });
@@ -372,7 +375,7 @@ values.run();
 
 const shown = suite("config: shown");
 
-shown("explained with units and sources", () => {
+shown("explained as options accept it, and with sources", () => {
   const resolution = resolve({ flags: { listen: "[::1]:1" }, env: { ASSAY_JSON_LIMIT: "1MB" } });
   if (resolution.problems !== null) throw new Error("unexpected");
   const explained = explainConfig(resolution.config, resolution.sources);
@@ -380,10 +383,30 @@ shown("explained with units and sources", () => {
   assert.equal(explained.filter(({ option }) => ["data", "listen", "json-limit", "stall-timeout"].includes(option)), [
     { option: "data", value: null, source: "default" },
     { option: "listen", value: "[::1]:1", source: "flag --listen" },
-    { option: "json-limit", value: "1048576 bytes", source: "variable ASSAY_JSON_LIMIT" },
-    { option: "stall-timeout", value: "60 seconds", source: "default" },
+    { option: "json-limit", value: "1MB", source: "variable ASSAY_JSON_LIMIT" },
+    { option: "stall-timeout", value: "1m", source: "default" },
   ]);
 });
+
+shown("every value that is shown is accepted by its option, and means the same", () => {
+  for (const texts of [{}, TEXTS, AWKWARD]) {
+    const flags = Object.fromEntries(Object.entries(texts).map(([name, text]) => [OPTIONS[name as OptionName].flag, text]));
+    const first = resolve({ flags });
+    if (first.problems !== null) throw new Error(first.problems.join());
+    const values = explainConfig(first.config, first.sources);
+    const again = values.flatMap(({ option, value }) => (value === null ? [] : [[option, value === "(secret)" ? (flags[option] ?? "") : value]]));
+    const second = resolve({ flags: Object.fromEntries(again) as Record<string, string> });
+    assert.equal(second.problems, null);
+    assert.equal(second.config, first.config);
+    assert.equal(explainConfig(second.config as Config, first.sources), values);
+  }
+});
+
+/** Sizes and durations that are no whole number of a large unit. */
+const AWKWARD: Partial<Record<OptionName, string>> = {
+  evidenceLimit: "1048577B", jsonLimit: "1.5MB", diskReserve: "1023TB", requestTimeout: "23h59m59s", sessionIdle: "61s", sessionLifetime: "1w1d1h",
+  backupEvery: "25h", listen: "[::1]:0", baseUrl: "http://[::1]:8001", trustedProxies: "unix,::1",
+};
 
 shown("a secret that is set is masked, one that is not set is null", () => {
   const resolution = resolve({ flags: { data: "hunter2" } });
