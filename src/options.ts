@@ -77,6 +77,8 @@ export type Config = {
   oidcIssuer: string | null;
   oidcClientId: string | null;
   oidcClientSecret: string | null;
+  /** How the client secret reaches the provider: as HTTP Basic, in the form, or as the provider's description says. */
+  oidcClientAuth: "basic" | "post" | "auto";
   oidcScopes: string;
   /** The claim with the groups of a person. */
   oidcGroupsClaim: string;
@@ -329,6 +331,12 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     parse: parseLine, accepts: "a text on one line",
     default: null, secret: true, unit: null,
     description: "What this server proves itself with to the issuer",
+  },
+  oidcClientAuth: {
+    name: "oidcClientAuth", flag: "oidc-client-auth", variable: "ASSAY_OIDC_CLIENT_AUTH", key: "oidc_client_auth", placeholder: "METHOD",
+    parse: (text) => (text === "auto" || text === "basic" || text === "post" ? text : null), accepts: "auto, basic or post",
+    default: "auto", secret: false, unit: null,
+    description: "How the secret is sent: client_secret_basic, client_secret_post, or what the issuer offers",
   },
   oidcScopes: {
     name: "oidcScopes", flag: "oidc-scopes", variable: "ASSAY_OIDC_SCOPES", key: "oidc_scopes", placeholder: "SCOPES",

@@ -235,7 +235,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       logins: {
         setup,
         passwords: createPasswords(),
-        provider: loginProvider(config, ca),
+        provider: loginProvider(config, ca, logger),
         mapping: config.oidcRoles ?? [],
         tries: createLimiter({ burst: config.loginLimit, perSeconds: TRIES_SECONDS, now: () => performance.now() / 1000 }),
         idle: config.sessionIdle,
@@ -301,10 +301,11 @@ function later(): { bindable: Bindable; serve(app: App): void } {
 const TRIES_SECONDS = 15 * 60;
 
 /** The OpenID provider of the configuration; null without one. */
-function loginProvider(config: Config, ca: readonly string[] | null): Provider | null {
-  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, oidcScopes: scopes, oidcGroupsClaim: groupsClaim } = config;
+function loginProvider(config: Config, ca: readonly string[] | null, logger: Logger): Provider | null {
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret } = config;
   if (issuer === null || clientId === null || clientSecret === null) return null;
-  return createProvider({ issuer, clientId, clientSecret, scopes, groupsClaim }, createFetch(ca), systemSources.now);
+  const settings = { issuer, clientId, clientSecret, clientAuth: config.oidcClientAuth, scopes: config.oidcScopes, groupsClaim: config.oidcGroupsClaim };
+  return createProvider(settings, { fetch: createFetch(ca), now: systemSources.now, info: (facts, text) => logger.info(facts, text) });
 }
 
 /** Seconds between two lines of the log about the same thing that clients may cause at will. */

@@ -45,6 +45,7 @@ const DEFAULTS: Config = {
   oidcIssuer: null,
   oidcClientId: null,
   oidcClientSecret: null,
+  oidcClientAuth: "auto",
   oidcScopes: "openid profile email",
   oidcGroupsClaim: "groups",
   oidcRoles: null,
@@ -95,7 +96,7 @@ const TEXTS: Record<OptionName, string> = {
   smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
   tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8, unix", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
   keyRate: "600", addressRate: "1200", loginLimit: "3", sessionIdle: "10m", sessionLifetime: "12h", oidcIssuer: "https://id.example.com/realm",
-  oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
+  oidcClientId: "assay", oidcClientSecret: "hush", oidcClientAuth: "post", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
   backupEvery: "24h", backupDirectory: "/backups", backupKeep: "3", diskReserve: "1GB", evidenceStore: "s3://assay-evidence/prod/", s3Endpoint: "http://127.0.0.1:9000/",
   s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
 };
@@ -108,7 +109,7 @@ sources("every option can be set from every source", () => {
     smtpFrom: "Assay <a@b.example>", smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
     tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x", trustedProxies: ["10.0.0.0/8", "unix"], metricsListen: { host: "127.0.0.1", port: 9100 }, metricsKey: "0123456789abcdef",
     keyRate: 600, addressRate: 1200, loginLimit: 3, sessionIdle: 600, sessionLifetime: 43_200, oidcIssuer: "https://id.example.com/realm",
-    oidcClientId: "assay", oidcClientSecret: "hush", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: [{ group: "CN=ops OU=x", organization: "acme", role: "admin" }, { group: "devs", organization: "acme", role: "reader" }],
+    oidcClientId: "assay", oidcClientSecret: "hush", oidcClientAuth: "post", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: [{ group: "CN=ops OU=x", organization: "acme", role: "admin" }, { group: "devs", organization: "acme", role: "reader" }],
     backupEvery: 86_400, backupDirectory: "/backups", backupKeep: 3, diskReserve: 1_073_741_824, evidenceStore: "s3://assay-evidence/prod", s3Endpoint: "http://127.0.0.1:9000",
     s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
   };
@@ -347,6 +348,7 @@ values("paths, tokens, counts, stores and roles that are refused", () => {
   check("evidence-store", "evidenceStore", [["s3://abc", "s3://abc"], ["s3://abc/p/q/", "s3://abc/p/q"]], ["s3://", "s3://A", "https://abc", "s3://abc//p", "s3://abc/p q"]);
   check("s3-endpoint", "s3Endpoint", [["https://s3.example:9000/", "https://s3.example:9000"]], ["s3.example", "https://s3.example/x", "https://u@s3.example", "ftp://x"]);
   check("oidc-roles", "oidcRoles", [["a=b:admin", [{ group: "a", organization: "b", role: "admin" }]]], ["", "a", "a=b", "a=b:owner", "a=b:admin,", "=b:admin"]);
+  check("oidc-client-auth", "oidcClientAuth", [["auto", "auto"], ["basic", "basic"], ["post", "post"]], ["", "client_secret_basic", "none"]);
   check("checkpoints", "checkpoints", [["external", "external"]], ["", "none"]);
   check("network-filesystem", "networkFilesystem", [["allow", "allow"]], ["", "yes"]);
 });

@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseGroupRoles } from "../../src/option-values.ts";
 import { createProvider } from "../../src/logins/provider.ts";
+import type { ClientAuthentication } from "../../src/logins/provider.ts";
 import { createFetch } from "../../src/outgoing/fetch.ts";
 import type { Fetch } from "../../src/outgoing/fetch.ts";
 import { startServer } from "../given.ts";
@@ -10,7 +11,7 @@ import type { TestServer } from "../given.ts";
 import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 import { CLIENT, startProvider } from "./provider.ts";
-import type { OidcServer } from "./provider.ts";
+import type { OidcServer, ProviderOptions } from "./provider.ts";
 
 const test = suite("ui/oidc");
 
@@ -19,16 +20,23 @@ const NO_ROLE = "You signed in with the provider, but none of your groups has a 
 const REFUSED = "The login was refused, by the provider or because its answer does not hold.";
 const NOT_BEGUN = "This login was not begun in this browser, or took too long.";
 
-type Place = { server: TestServer; oidc: OidcServer; browser(): Browser; login(browser?: Browser, next?: string): Promise<Page>; begin(browser: Browser, next?: string): Promise<string> };
+type Place = { server: TestServer; oidc: OidcServer; infos: string[]; browser(): Browser; login(browser?: Browser, next?: string): Promise<Page>; begin(browser: Browser, next?: string): Promise<string> };
 
 /** A server with the organizations acme and beta, and a provider. `tamper` may put something between them. */
-async function given(options: { inToken?: boolean; tamper?: (real: Fetch) => Fetch }, body: (place: Place) => Promise<void>): Promise<void> {
-  const oidc = await startProvider({ inToken: options.inToken ?? true });
+type Given = Partial<ProviderOptions> & { tamper?: (real: Fetch) => Fetch; clientAuth?: ClientAuthentication; clientSecret?: string };
+
+async function given(options: Given, body: (place: Place) => Promise<void>): Promise<void> {
+  const { tamper, clientAuth = "auto", clientSecret = CLIENT.secret, ...registered } = options;
+  const oidc = await startProvider({ inToken: true, ...registered });
   const baseUrl = "http://assay.test";
   oidc.serve(baseUrl);
   const real = createFetch(null);
-  const settings = { issuer: oidc.issuer, clientId: CLIENT.id, clientSecret: CLIENT.secret, scopes: "openid profile email groups", groupsClaim: "groups" };
-  const server = await startServer({ baseUrl, logins: { provider: createProvider(settings, options.tamper?.(real) ?? real, () => Date.now() / 1000), mapping: parseGroupRoles(ROLES) ?? [] } });
+  const settings = { issuer: oidc.issuer, clientId: CLIENT.id, clientSecret, clientAuth, scopes: "openid profile email groups", groupsClaim: "groups" };
+  const infos: string[] = [];
+  const provider = createProvider(settings, {
+    fetch: tamper?.(real) ?? real, now: () => Date.now() / 1000, info: (facts, text) => void infos.push(`${text} ${JSON.stringify(facts)}`),
+  });
+  const server = await startServer({ baseUrl, logins: { provider, mapping: parseGroupRoles(ROLES) ?? [] } });
   for (const name of ["acme", "beta"]) server.given.org({ name });
   const browser = (): Browser => browserOf(server.url);
   /** Up to the address at which the provider sends the browser back. */
@@ -41,7 +49,7 @@ async function given(options: { inToken?: boolean; tamper?: (real: Fetch) => Fet
   };
   const login = async (one = browser(), next = ""): Promise<Page> => one.get(await begin(one, next));
   try {
-    await body({ server, oidc, browser, begin, login });
+    await body({ server, oidc, infos, browser, begin, login });
   } finally {
     await server.stop();
     await oidc.stop();
@@ -205,6 +213,74 @@ test("the provider is asked when somebody wants to sign in; while it is down pas
     assert.ok(server.lines.some((line) => line.includes("ECONNREFUSED")), "the operator learns why");
     assert.is((await browser().login("acme-admin", PASSWORD)).status, 303);
     assert.match((await browser().get("/login?next=%2Faccount")).text, /<a class="button" href="\.\/login\/oidc\?next=%2Faccount">Sign in with OpenID Connect<\/a>/);
+  }));
+
+const BASIC = "client_secret_basic";
+const POST = "client_secret_post";
+
+/** How a client is registered, what the description offers, what the operator set, and what then happens. */
+const CLIENTS: readonly { name: string; given: Given; method: string }[] = [
+  { name: "basic, where both are offered", given: { clientMethod: BASIC, offered: [POST, BASIC] }, method: BASIC },
+  { name: "basic, where it alone is offered", given: { clientMethod: BASIC, offered: [BASIC] }, method: BASIC },
+  { name: "basic, where the description does not say", given: { clientMethod: BASIC, offered: null }, method: BASIC },
+  { name: "basic, as the operator says", given: { clientMethod: BASIC, offered: [POST, BASIC], clientAuth: "basic" }, method: BASIC },
+  { name: "post, where it alone is offered", given: { clientMethod: POST, offered: [POST, "private_key_jwt"] }, method: POST },
+  { name: "post, as the operator says", given: { clientMethod: POST, offered: [BASIC, POST], clientAuth: "post" }, method: POST },
+];
+
+for (const { name, given: registered, method } of CLIENTS)
+  test(`the server authenticates itself with ${name}`, () =>
+    given(registered, async ({ oidc, infos, login }) => {
+      oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+      assert.is((await login()).status, 303);
+      assert.is((await login()).status, 303);
+      assert.equal(oidc.state.methods, [method, method]);
+      const facts = { issuer: oidc.issuer, client_auth: method, offered: registered.offered, oidc_client_auth: registered.clientAuth ?? "auto" };
+      assert.equal(infos, [`the login provider was found ${JSON.stringify(facts)}`], "said once");
+    }));
+
+test("a provider that takes no client secret is not asked, and the log says what it offers", () =>
+  given({ offered: ["private_key_jwt", "none"], clientMethod: "none" as typeof BASIC }, async ({ server, oidc, browser }) => {
+    const answer = await browser().get("/login/oidc");
+    assert.equal([answer.status, oidc.state.methods], [503, []]);
+    const said = "it takes no client secret: client_secret_basic and client_secret_post are not among its methods (private_key_jwt, none); set oidc-client-auth if one works";
+    assert.ok(server.lines.some((line) => (JSON.parse(line) as { reason?: string }).reason === said), server.lines.join("\n"));
+  }));
+
+const reasonsOf = (server: TestServer): string[] =>
+  server.lines.flatMap((line) => (line.includes("login refused") ? [(JSON.parse(line) as { reason: string }).reason] : []));
+
+test("a refusal by challenge is logged with its error code and description", () =>
+  given({ clientMethod: POST, offered: [BASIC, POST] }, async ({ server, oidc, login }) => {
+    oidc.state.person = { sub: "42", groups: ["devs"] };
+    const challenge = "server responded with a challenge in the WWW-Authenticate HTTP Header";
+    const hint = "; this server authenticated with client_secret_basic, see oidc-client-auth";
+    const answer = await login();
+    assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    // As Keycloak refuses: the challenge says nothing, the body does.
+    oidc.state.refuse = (response) =>
+      void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"', "Content-Type": "application/json" })
+        .end('{"error":"unauthorized_client","error_description":"Invalid client or Invalid client credentials"}');
+    await login();
+    oidc.state.refuse = (response) => void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"' }).end("go away");
+    await login();
+    oidc.state.refuse = (response) =>
+      void response.writeHead(400, { "Content-Type": "application/json" }).end('{"error":"invalid_client","error_description":"no"}');
+    await login();
+    assert.equal(reasonsOf(server), [
+      `${challenge} (basic): invalid_client: this client has another method${hint}`,
+      `${challenge} (basic): unauthorized_client: Invalid client or Invalid client credentials${hint}`,
+      `${challenge} (basic)`,
+      `server responded with an error in the response body: invalid_client: no${hint}`,
+    ]);
+  }));
+
+test("a wrong client secret is logged with what the provider says of it, and never the secret", () =>
+  given({ clientMethod: BASIC, clientSecret: "a-wrong-secret-of-this-test" }, async ({ server, login }) => {
+    assert.is((await login()).status, 403);
+    const [reason = ""] = reasonsOf(server);
+    assert.match(reason, /invalid_client: client authentication failed.*this server authenticated with client_secret_basic, see oidc-client-auth$/);
+    assert.not.match(server.lines.join(), "a-wrong-secret");
   }));
 
 test("a server without a provider says so", async () => {
