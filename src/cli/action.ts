@@ -1,5 +1,6 @@
 /** `assay action secret`: the secrets that sign what is sent to webhooks. Works with and without a running server. */
 import { newSecret } from "../assay.ts";
+import { cut } from "../domain/excerpt.ts";
 import { NOTIFICATION_TYPES } from "../domain/notification/key-expiry.ts";
 import type { Store } from "../store/index.ts";
 import type { TargetOwner } from "../store/notification-targets.ts";
@@ -21,11 +22,13 @@ export const actionSecret: Command = {
   ],
   options: { rotate: { kind: "switch", description: "Make new secrets; the old ones are gone" }, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 2, most: 2 },
+  positionals: { least: 2, most: 2, names: ["ORG", "NUMBER"] },
+  check: ({ positionals: [, of] }) =>
+    of === undefined || /^[1-9]\d{0,14}$/.test(of) || isNotificationType(of)
+      ? []
+      : [`${JSON.stringify(cut(of, 100))} is not the number of an action, and not a type of notifications`],
   async run(args, io) {
     const [org = "", of = ""] = args.positionals;
-    if (!/^[1-9]\d{0,14}$/.test(of) && !isNotificationType(of))
-      throw commandFailure([`${JSON.stringify(of.slice(0, 100))} is no number of an action and no type of notifications`, "see assay help action secret"], EXIT.usage);
     const directory = await dataDirectory(args, io);
     const webhooks = withData(directory, (data) => {
       const owner = ownerOf(data.store, org, of);

@@ -17,7 +17,7 @@ export const apply: Command = {
   ],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["FILE"] },
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const file = args.positionals[0] ?? "";

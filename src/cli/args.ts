@@ -12,7 +12,11 @@ import { nearestNames } from "../domain/near-names.ts";
 
 /** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
 export type CommandOption =
-  | { readonly kind: "text"; readonly placeholder: string; readonly repeatable?: boolean; readonly description: string }
+  | {
+      readonly kind: "text"; readonly placeholder: string; readonly repeatable?: boolean; readonly description: string;
+      /** Whether it is an option of the configuration, which config.ts judges. */
+      readonly isSetting?: boolean;
+    }
   | { readonly kind: "switch"; readonly description: string };
 
 /**
@@ -27,13 +31,26 @@ export type Args = {
   positionals: readonly string[];
 };
 
-export type ArgsResult = { args: Args; problems: null } | { args: null; problems: string[] };
+/**
+ * How many positional words a command wants. `names` are what its usage line calls them, in order; `words` the only ones
+ * that make sense, for completion by a shell.
+ */
+export type Positionals = {
+  readonly least: number;
+  readonly most: number;
+  readonly names: readonly string[];
+  readonly words?: readonly string[];
+};
+
+/** What was understood, and what was not: with problems `args` holds the rest, for whoever looks for more of them. */
+export type ArgsResult = { args: Args; problems: readonly string[] };
 
 const SHORT_NAMES: ReadonlyMap<string, string> = new Map([["h", "help"]]);
 
 /**
  * Parses `argv`, the words after the command's name. `options` are the command's own options by name without dashes;
- * `takesConfig` says whether the options of config.ts are allowed too; `positionals` how many positional words may come.
+ * `takesConfig` says whether the options of config.ts are allowed too; `positionals` how many positional words may come,
+ * and what they are called.
  * -h is --help where "help" is among the options. After -- everything is positional. Never throws.
  */
 export function parseArguments(
@@ -41,7 +58,7 @@ export function parseArguments(
   accepts: {
     options: Readonly<Record<string, CommandOption>>;
     takesConfig: boolean;
-    positionals: { least: number; most: number };
+    positionals: Positionals;
   },
 ): ArgsResult {
   const own = new Map(Object.entries(accepts.options));
@@ -85,13 +102,16 @@ export function parseArguments(
     }
   }
 
-  const { least, most } = accepts.positionals;
+  const { least, most, names, words } = accepts.positionals;
   if (positionals.length > most) {
     problems.push(`unexpected argument ${JSON.stringify(cut(positionals[most] ?? "", 100))}`);
-  } else if (positionals.length < least) {
-    problems.push(least === 1 ? "an argument is missing" : `${least} arguments are needed, ${positionals.length} given`);
   }
-  return problems.length > 0
-    ? { args: null, problems: [...new Set(problems)] }
-    : { args: { switches, texts, flags, positionals }, problems: null };
+  for (const name of names.slice(positionals.length, least)) {
+    problems.push(`argument ${name} is missing${words === undefined ? "" : `: give ${listed(words)}`}`);
+  }
+  return { args: { switches, texts, flags, positionals }, problems: [...new Set(problems)] };
 }
+
+/** Words as a sentence lists them: a, b or c. */
+export const listed = (words: readonly string[]): string =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;

@@ -31,15 +31,17 @@ export const backup: Command = {
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["FILE"] },
+  check({ positionals: [name], switches }, io) {
+    const problems: string[] = [];
+    if (name === "-" && io.isTty) problems.push("-: stdout is a terminal; send it to a file or a pipe");
+    for (const option of ["overwrite", "verify"]) if (name === "-" && switches.has(option)) problems.push(`--${option} needs the name of a file`);
+    if (switches.has("without-evidence") && switches.has("allow-missing")) problems.push("--allow-missing says nothing with --without-evidence");
+    return problems;
+  },
   async run(args, io) {
     const [name = ""] = args.positionals;
     const json = args.switches.has("json");
-    const problems: string[] = [];
-    if (name === "-" && io.isTty) problems.push("-: stdout is a terminal; send it to a file or a pipe");
-    for (const option of ["overwrite", "verify"]) if (name === "-" && args.switches.has(option)) problems.push(`--${option} needs the name of a file`);
-    if (args.switches.has("without-evidence") && args.switches.has("allow-missing")) problems.push("--allow-missing says nothing with --without-evidence");
-    if (problems.length > 0) throw commandFailure(problems, EXIT.usage);
     const { directory, access } = await evidenceDirectory(args, io);
 
     requireData(directory);

@@ -1,10 +1,12 @@
 /** `assay completion`: scripts that complete command lines in a shell, made of the table of commands. */
+import { cut } from "../domain/excerpt.ts";
+import { listed } from "./args.ts";
 import { bashCompletion } from "./completion-bash.ts";
 import { fishCompletion } from "./completion-fish.ts";
 import { vocabularyOf } from "./completion-words.ts";
 import type { Vocabulary } from "./completion-words.ts";
 import { zshCompletion } from "./completion-zsh.ts";
-import { commandFailure, EXIT } from "./frame.ts";
+import { EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 
 const SHELLS: Readonly<Record<string, (vocabulary: Vocabulary) => string>> = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion };
@@ -21,11 +23,13 @@ export const completion = (commands: () => readonly Command[]): Command => ({
   ],
   options: {},
   takesConfig: false,
-  positionals: { least: 1, most: 1, words: Object.keys(SHELLS) },
+  positionals: { least: 1, most: 1, names: [Object.keys(SHELLS).join("|")], words: Object.keys(SHELLS) },
+  check: ({ positionals: [shell] }) =>
+    shell === undefined || Object.hasOwn(SHELLS, shell) ? [] : [`there is no completion for ${JSON.stringify(cut(shell, 100))}: give ${listed(Object.keys(SHELLS))}`],
   async run(args, io) {
     const [shell = ""] = args.positionals;
-    const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-    if (!script) throw commandFailure(`there is no completion for ${JSON.stringify(shell.slice(0, 100))}: give ${Object.keys(SHELLS).join(", ")}`, EXIT.usage);
+    const script = SHELLS[shell];
+    if (!script) throw new Error(`the check of the command line let the shell ${shell} pass`);
     io.stdout(script(vocabularyOf(commands())));
     return EXIT.done;
   },

@@ -1,8 +1,10 @@
 /** `assay config`: what can be set, and what is set. */
-import { explainConfig, missingOptions } from "../config.ts";
-import { OPTIONS } from "../options.ts";
+import { explainConfig } from "../config.ts";
+import { cut } from "../domain/excerpt.ts";
+import { OPTIONS, ROWS } from "../options.ts";
+import type { Option } from "../options.ts";
 import { configure } from "./configuration.ts";
-import { commandFailure, EXIT } from "./frame.ts";
+import { EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 
 export const configExplain: Command = {
@@ -12,12 +14,11 @@ export const configExplain: Command = {
   details: ["Each can be given as a flag, as a variable or as a key of the YAML file that --config names; a flag beats a variable,", "which beats the file."],
   options: {},
   takesConfig: false,
-  positionals: { least: 0, most: 1, words: Object.values(OPTIONS).map(({ flag }) => flag) },
+  positionals: { least: 0, most: 1, names: ["OPTION"], words: Object.values(OPTIONS).map(({ flag }) => flag) },
+  check: ({ positionals: [asked] }) => (asked === undefined || optionsCalled(asked).length > 0 ? [] : [`there is no option ${JSON.stringify(cut(asked, 100))}; assay config explain lists all`]),
   async run(args, io) {
     const [asked] = args.positionals;
-    const name = asked?.replace(/^--/, "").replaceAll("_", "-");
-    const rows = Object.values(OPTIONS).filter(({ flag, variable }) => name === undefined || flag === name || variable === asked);
-    if (rows.length === 0) throw commandFailure(`there is no option ${JSON.stringify(asked?.slice(0, 100))}; see assay config explain`, EXIT.usage);
+    const rows = asked === undefined ? ROWS : optionsCalled(asked);
     if (args.switches.has("json")) {
       const shown = rows.map(({ flag, variable, key, placeholder, accepts, default: preset, description, secret }) => ({
         flag: `--${flag}`, variable, key, placeholder, accepts, default: preset, description, secret,
@@ -38,6 +39,12 @@ export const configExplain: Command = {
   },
 };
 
+/** The options that somebody calls so: by flag, variable or key. */
+function optionsCalled(word: string): readonly Option[] {
+  const name = word.replace(/^--/, "").replaceAll("_", "-");
+  return ROWS.filter(({ flag, variable }) => flag === name || variable === word);
+}
+
 export const configShow: Command = {
   name: "config show",
   summary: "Show the effective value of every option and where it came from",
@@ -45,10 +52,9 @@ export const configShow: Command = {
   details: ["Takes the same flags, variables and file as assay serve, and refuses what that would refuse. Secrets are masked."],
   options: {},
   takesConfig: true,
+  configuration: { complete: true },
   async run(args, io) {
-    const { config, sources } = await configure(args.flags, io);
-    const missing = missingOptions(config);
-    if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
+    const { config, sources } = await configure(args.flags, io, configShow.configuration);
     const shown = explainConfig(config, sources);
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ options: shown })}\n`);
     else {

@@ -2,46 +2,75 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
 import { certificatesOf } from "../certificates.ts";
-import { configFileName, resolveConfig } from "../config.ts";
-import { OPTIONS } from "../options.ts";
+import { configFileName, missingOptions, resolveConfig } from "../config.ts";
+import { OPTIONS, ROWS } from "../options.ts";
 import type { Option } from "../options.ts";
 import type { Sources } from "../config.ts";
 import type { EvidenceAccess } from "../evidence.ts";
-import type { Config, OptionName } from "../options.ts";
+import type { Config } from "../options.ts";
 import type { Args, CommandOption } from "./args.ts";
-import { commandFailure, EXIT } from "./frame.ts";
-import type { Io } from "./frame.ts";
+import { commandFailure, EXIT, failureOf } from "./command.ts";
+import type { Command, ConfigurationRules, Io } from "./command.ts";
 
 // The reader of YAML refuses more than a million characters, which UTF-8 never writes in more bytes than this.
 const TEXT_LIMIT = 4 * 1_048_576;
 
 /**
- * The resolved configuration of a command that takes all options; see `resolveConfig` for `required` and `defaults`.
+ * The resolved configuration of a command that takes all options.
  * @throws a command failure with exit code 2 that lists every mistake of every source.
  */
 export async function configure(
   flags: Readonly<Record<string, string>>,
   io: Io,
-  rules: { required?: readonly OptionName[]; defaults?: Readonly<Partial<Record<OptionName, string>>> } = {},
+  rules: ConfigurationRules = {},
 ): Promise<{ config: Config; sources: Sources }> {
-  const fileName = configFileName({ flags, env: io.env });
+  const env = rules.ignoresVariables === true ? {} : io.env;
+  const fileName = configFileName({ flags, env });
   const fileText = fileName === null ? null : await readText(io, fileName);
-  const resolution = resolveConfig({ ...rules, flags, env: io.env, fileText, fileName });
+  const resolution = resolveConfig({ ...rules, flags, env, fileText, fileName });
   if (resolution.problems !== null) throw commandFailure(resolution.problems, EXIT.usage);
+  const missing = rules.complete === true ? missingOptions(resolution.config) : [];
+  if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
   return resolution;
+}
+
+/**
+ * What is wrong with the options of the configuration on a command line, in variables and in the file, for a command line
+ * that is refused anyway: all mistakes are told in one run. Empty where nothing is.
+ */
+export async function configurationProblems(command: Command, args: Args, io: Io): Promise<readonly string[]> {
+  try {
+    const rows = ROWS.filter(({ flag }) => {
+      const option = command.options[flag];
+      return option?.kind === "text" && option.isSetting === true;
+    });
+    if (command.takesConfig) await configure(args.flags, io, command.configuration);
+    else if (rows.length > 0) await configureSome(rows, args, io);
+    return [];
+  } catch (error) {
+    const failure = failureOf(error);
+    if (failure === null) throw error;
+    return failure.problems;
+  }
 }
 
 /** These rows of the table as options of a command. */
 const optionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
-  Object.fromEntries(rows.map(({ flag, placeholder, description, variable }) => [flag, { kind: "text", placeholder, description: `${description} (${variable})` }]));
+  Object.fromEntries(rows.map(({ flag, placeholder, description, variable }) => [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }]));
 
 const DATA_ROWS: readonly Option[] = [OPTIONS.data, OPTIONS.configFile];
 const EVIDENCE_ROWS: readonly Option[] = [
   ...DATA_ROWS, OPTIONS.evidenceStore, OPTIONS.s3Endpoint, OPTIONS.s3Region, OPTIONS.s3AccessKey, OPTIONS.s3SecretKey, OPTIONS.caFile,
 ];
 
+/** What the public URL of a server follows from. */
+const PUBLIC_URL_ROWS: readonly Option[] = [...DATA_ROWS, OPTIONS.baseUrl, OPTIONS.basePath, OPTIONS.listen, OPTIONS.tlsCert];
+
 /** The options of a command that works on a data directory without serving it. */
 export const DATA_OPTIONS = optionsOf(DATA_ROWS);
+
+/** The options of a command that tells URLs of the server too. */
+export const PUBLIC_URL_OPTIONS = optionsOf(PUBLIC_URL_ROWS);
 
 /** The options of a command that works on the evidence too, wherever that is kept. */
 export const EVIDENCE_OPTIONS = optionsOf(EVIDENCE_ROWS);
@@ -52,7 +81,17 @@ export const EVIDENCE_OPTIONS = optionsOf(EVIDENCE_ROWS);
  * @throws a command failure with exit code 2.
  */
 export async function dataDirectory(args: Args, io: Io): Promise<string> {
-  return resolve(io.cwd, (await configureSome(DATA_ROWS, args, io)).data ?? "");
+  return resolve(io.cwd, (await configureSome(DATA_ROWS, args, io)).config.data ?? "");
+}
+
+/**
+ * The data directory that a command with PUBLIC_URL_OPTIONS was given, as an absolute path, and the public URL of its
+ * server without a trailing slash. `isDerived`: nobody set base-url, so that it follows from the listen address.
+ * @throws a command failure with exit code 2.
+ */
+export async function directoryAndUrl(args: Args, io: Io): Promise<{ directory: string; baseUrl: string; isDerived: boolean }> {
+  const { config, sources } = await configureSome(PUBLIC_URL_ROWS, args, io);
+  return { directory: resolve(io.cwd, config.data ?? ""), baseUrl: config.baseUrl, isDerived: sources.baseUrl === "default" };
 }
 
 /**
@@ -60,15 +99,15 @@ export async function dataDirectory(args: Args, io: Io): Promise<string> {
  * @throws a command failure with exit code 2.
  */
 export async function evidenceDirectory(args: Args, io: Io): Promise<{ directory: string; access: EvidenceAccess }> {
-  const config = await configureSome(EVIDENCE_ROWS, args, io);
+  const { config } = await configureSome(EVIDENCE_ROWS, args, io);
   return { directory: resolve(io.cwd, config.data ?? ""), access: evidenceAccess(config, await readAuthorities(config, io), io) };
 }
 
 /** The configuration of a command that takes some options alone. */
-async function configureSome(rows: readonly Option[], args: Args, io: Io): Promise<Config> {
+async function configureSome(rows: readonly Option[], args: Args, io: Io): Promise<{ config: Config; sources: Sources }> {
   const flags = Object.fromEntries(rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])));
   const env = Object.fromEntries(rows.map(({ variable }) => [variable, io.env[variable]]));
-  return (await configure(flags, { ...io, env }, { required: ["data"] })).config;
+  return configure(flags, { ...io, env }, { required: ["data"] });
 }
 
 /** What it takes to reach the evidence; keys that are no options come from the variables that every client of such storage knows. */

@@ -5,6 +5,7 @@
 import { shownTarget } from "../jobs/deliveries.ts";
 import type { AttemptRow, DeliveryRow, DeliveryState } from "../store/delivery-log.ts";
 import type { Store } from "../store/index.ts";
+import { listed } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { change, withData } from "./data.ts";
@@ -12,7 +13,8 @@ import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
 import type { Operator } from "./operator.ts";
-import { refuseUsage, requireOrganization, shownTime } from "./who.ts";
+import { tableText } from "./table.ts";
+import { requireOrganization, shownTime } from "./who.ts";
 
 const FILTER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   org: { kind: "text", placeholder: "NAME", description: "Only messages of this organization" },
@@ -41,15 +43,16 @@ export const deliveriesList: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  async run(args, io) {
+  check(args) {
+    const { state, limit } = listWish(args);
     const problems: string[] = [];
-    const state = args.texts.get("state")?.[0] ?? null;
-    if (state !== null && !isState(state)) problems.push(`--state: give ${STATES.slice(0, -1).join(", ")} or ${STATES.at(-1)}`);
-    const limitText = args.texts.get("limit")?.[0] ?? String(DEFAULT_LIMIT);
-    const limit = /^\d{1,4}$/.test(limitText) ? Number(limitText) : 0;
+    if (state !== null && !isState(state)) problems.push(`--state: give ${listed(STATES)}`);
     if (limit < 1 || limit > MOST) problems.push(`--limit: give a number from 1 to ${MOST}`);
-    const within = filterOption(args, problems);
-    refuseUsage(problems, "deliveries list");
+    return [...problems, ...filterProblems(args)];
+  },
+  async run(args, io) {
+    const { state, limit } = listWish(args);
+    const within = filterOf(args);
     const directory = await dataDirectory(args, io);
     const rows = withData(directory, ({ store }) => {
       const beforeId = args.texts.get("before")?.[0];
@@ -57,10 +60,16 @@ export const deliveriesList: Command = {
       return store.deliveryLog.list({ ...within(store), state: state as DeliveryState | null, before }, limit);
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deliveries: rows.map(present) })}\n`);
-    else io.stdout(rows.map((row) => `${lineOf(row)}\n`).join(""));
+    else io.stdout(tableText(COLUMNS, rows.map(cellsOf), "no messages"));
     return EXIT.done;
   },
 };
+
+/** `limit` is 0 for what is not a number of up to four digits. */
+function listWish({ texts }: Args): { state: string | null; limit: number } {
+  const limit = texts.get("limit")?.[0] ?? String(DEFAULT_LIMIT);
+  return { state: texts.get("state")?.[0] ?? null, limit: /^\d{1,4}$/.test(limit) ? Number(limit) : 0 };
+}
 
 export const deliveriesShow: Command = {
   name: "deliveries show",
@@ -69,7 +78,7 @@ export const deliveriesShow: Command = {
   details: ["ID is what assay deliveries list shows, and what the log and the receiver know as the delivery."],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["ID"] },
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const { row, attempts } = withData(directory, ({ store }) => {
@@ -94,7 +103,8 @@ export const deliveriesRetry: Command = {
   ],
   options: { ...FILTER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 0, most: MOST },
+  positionals: { least: 0, most: MOST, names: ["ID"] },
+  check: selectionProblems,
   run: (args, io) =>
     changeSelected(args, io, {
       command: "deliveries retry", done: "retried",
@@ -110,7 +120,8 @@ export const deliveriesPurge: Command = {
   details: ["With IDs these messages; with --org all dead ones of an organization or of one of its actions. Nothing brings them back."],
   options: { ...FILTER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 0, most: MOST },
+  positionals: { least: 0, most: MOST, names: ["ID"] },
+  check: selectionProblems,
   run: (args, io) =>
     changeSelected(args, io, {
       command: "deliveries purge", done: "purged",
@@ -124,10 +135,7 @@ type Selected = { command: string; done: string; change(operator: Operator, row:
 /** Changes the messages that the words name: all of them or, when one cannot be changed, none. */
 async function changeSelected(args: Args, io: Io, { command, done, change: apply, refusal }: Selected): Promise<number> {
   const ids = [...new Set(args.positionals)];
-  const problems: string[] = [];
-  const within = filterOption(args, problems);
-  if ((ids.length > 0) === args.texts.has("org")) problems.push("say which messages: give their IDs, or --org for all dead ones");
-  refuseUsage(problems, command);
+  const within = filterOf(args);
   const directory = await dataDirectory(args, io);
   const changed = withData(directory, (data) => change(data, () => {
     const operator = operatorOf(data.store, command);
@@ -155,10 +163,17 @@ function* allDead(store: Store, within: Within): Generator<DeliveryRow> {
   } while (rows.length === PART);
 }
 
+function selectionProblems(args: Args): string[] {
+  const which = (args.positionals.length > 0) === args.texts.has("org") ? ["say which messages: give their IDs, or --org for all dead ones"] : [];
+  return [...filterProblems(args), ...which];
+}
+
+const filterProblems = ({ texts }: Args): string[] =>
+  texts.has("action") && !texts.has("org") ? ["--action: give --org too, names of actions are those of an organization"] : [];
+
 /** Reads --org and --action. @returns what finds them in a store, and throws a command failure where they are not there. */
-function filterOption(args: Args, problems: string[]): (store: Store) => Within {
+function filterOf(args: Args): (store: Store) => Within {
   const [org, action] = ["org", "action"].map((name) => args.texts.get(name)?.[0] ?? null);
-  if (typeof action === "string" && org === null) problems.push("--action: give --org too, names of actions are those of an organization");
   return (store) => {
     if (typeof org !== "string") return { organizationId: null, action: null };
     const organization = requireOrganization(store, org);
@@ -184,11 +199,12 @@ const present = (row: DeliveryRow) => ({
 
 const presentAttempt = ({ started_at, seconds, address, status, error }: AttemptRow) => ({ started_at, seconds, address, status, error });
 
-function lineOf(row: DeliveryRow): string {
-  const attempts = `${row.attempts} ${row.attempts === 1 ? "attempt" : "attempts"}`;
-  const next = row.state === "waiting" && row.attempts > 0 ? `, next at ${shownTime(row.due_at)}` : "";
-  const error = row.last_error === null ? "" : `: ${row.last_error}`;
-  return oneLine(`${row.public_id}  ${shownTime(row.created_at)}  ${row.state.padEnd(9)}  ${row.organization_name}  ${row.subject} -> ${row.type} ${shownTarget(row.target_json)}, ${attempts}${next}${error}`);
+const COLUMNS = ["ID", "CREATED", "STATE", "ORGANIZATION", "SUBJECT", "TO", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR"];
+
+function cellsOf(row: DeliveryRow): string[] {
+  const next = row.state === "waiting" && row.attempts > 0 ? shownTime(row.due_at) : "-";
+  const to = `${row.type} ${shownTarget(row.target_json)}`;
+  return [row.public_id, shownTime(row.created_at), row.state, row.organization_name, row.subject, to, String(row.attempts), next, row.last_error ?? "-"];
 }
 
 function textOf(row: DeliveryRow, attempts: readonly AttemptRow[]): string {

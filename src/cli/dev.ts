@@ -34,11 +34,11 @@ export const dev: Command = {
   ],
   options: {},
   takesConfig: true,
+  configuration: { required: ["data"], defaults: { data: ".assay-dev", logLevel: "warn" }, complete: true },
   run(args, io) {
     let key = "";
     return runServer(args, io, {
-      required: ["data"],
-      defaults: { data: ".assay-dev", logLevel: "warn" },
+      configuration: dev.configuration,
       checkResponses: true,
       setUp: (data, directory) => {
         key = setUp(data, directory);

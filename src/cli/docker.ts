@@ -29,7 +29,7 @@ export const docker: Command = {
   ],
   options: {},
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["DIRECTORY"] },
   async run(args, io) {
     const executable = packedExecutable();
     if (executable === null) throw commandFailure("only the built executable can be put into an image, and this runs from a checkout: make image");

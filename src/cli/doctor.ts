@@ -2,7 +2,6 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Config } from "../options.ts";
-import { missingOptions } from "../config.ts";
 import { checkCertificate } from "../doctor/certificate.ts";
 import { fail, machine, ok, warn } from "../doctor/check.ts";
 import type { Check } from "../doctor/check.ts";
@@ -13,7 +12,7 @@ import type { EvidenceAccess } from "../evidence.ts";
 import { EvidenceUnavailableError } from "../vault/errors.ts";
 import { diagnose } from "../doctor/doctor.ts";
 import { configure, evidenceAccess, readAuthorities } from "./configuration.ts";
-import { commandFailure, EXIT, oneLine } from "./frame.ts";
+import { EXIT, oneLine } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 
 export const doctor: Command = {
@@ -27,10 +26,9 @@ export const doctor: Command = {
   ],
   options: {},
   takesConfig: true,
+  configuration: { required: ["data"], complete: true },
   async run(args, io) {
-    const { config } = await configure(args.flags, io, { required: ["data"] });
-    const missing = missingOptions(config);
-    if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
+    const { config } = await configure(args.flags, io, doctor.configuration);
     const directory = resolve(io.cwd, config.data ?? "");
     const { checks, newer } = await diagnose({
       directory, config,

@@ -35,16 +35,21 @@ export const explain: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 2 },
-  async run(args, io) {
-    const now = systemSources.now();
-    const [expression = "", fingerprint = null] = args.positionals;
-    const place = parseSnappish(expression, now);
+  positionals: { least: 1, most: 2, names: ["ENV", "FINGERPRINT"] },
+  check({ positionals: [expression, fingerprint] }) {
     const problems: string[] = [];
-    if (!place) problems.push(`${shown(expression)} is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}`);
-    if (fingerprint !== null && !matches(FINGERPRINT_PREFIX, fingerprint)) problems.push(`${shown(fingerprint)} is no fingerprint: give 5 to 64 characters of 0-9 and a-f`);
-    if (!place || problems.length > 0) throw commandFailure([...problems, "see assay help explain"], EXIT.usage);
-
+    if (expression !== undefined && !parseSnappish(expression, systemSources.now())) {
+      problems.push(`${shown(expression)} is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}`);
+    }
+    if (fingerprint !== undefined && !matches(FINGERPRINT_PREFIX, fingerprint)) {
+      problems.push(`${shown(fingerprint)} is no fingerprint: give 5 to 64 characters of 0-9 and a-f`);
+    }
+    return problems;
+  },
+  async run(args, io) {
+    const [expression = "", fingerprint = null] = args.positionals;
+    const place = parseSnappish(expression, systemSources.now());
+    if (!place) throw new Error("the check of the command line let an expression pass that is none");
     const directory = await dataDirectory(args, io);
     const json = args.switches.has("json");
     const { text, damage } = withData(directory, ({ db, store }) =>

@@ -12,98 +12,15 @@ import { ForeignDatabaseError, NewerDatabaseError, UnfinishedRestoreError } from
 import { DataDirectoryInUseError } from "../store/lock.ts";
 import { EvidenceUnavailableError } from "../vault/errors.ts";
 import { parseArguments } from "./args.ts";
-import type { Args, CommandOption } from "./args.ts";
+import type { CommandOption } from "./args.ts";
+import { EXIT, failureOf, printable } from "./command.ts";
+import type { Command, ExitCode, Io } from "./command.ts";
+import { configurationProblems } from "./configuration.ts";
+import { searchHelp } from "./help-search.ts";
+import type { Found, Topic } from "./help-search.ts";
 
-/** What a command may touch. `stdout` and `stderr` write the text as it is; `cwd` is an absolute path. */
-export type Io = {
-  stdout(text: string): void;
-  stderr(text: string): void;
-  stdin: AsyncIterable<Uint8Array | string>;
-  env: Readonly<Record<string, string | undefined>>;
-  cwd: string;
-  /** The number of this process. */
-  pid: number;
-  /** Takes variables out of the environment: what this process starts does not get them, and `env` has them no more. */
-  forget(variables: readonly string[]): void;
-  /** Whether stdout is a terminal. */
-  isTty: boolean;
-  /** Whether stdin, and stderr, is one: whether somebody can be asked, and whether a progress bar is seen. */
-  stdinIsTty: boolean;
-  stderrIsTty: boolean;
-  /**
-   * Asks on the terminal, without showing what is typed; only where stdin is one. Null when the answer was given up (Ctrl-C, Ctrl-D).
-   */
-  askHidden(question: string): Promise<string | null>;
-  /** Writes bytes to stdout and resolves when more may come. Rejects when nobody reads any more. */
-  writeBytes(bytes: Uint8Array): Promise<void>;
-  /** From now on the signal does not end the process but calls `listener`, each time it comes. */
-  onSignal(signal: "SIGHUP" | "SIGUSR1", listener: () => void): void;
-  /**
-   * From now on the first request to stop (SIGTERM, SIGINT) does not end the process but resolves the promise with the
-   * name of the signal; a second one ends the process at once. Never rejects.
-   */
-  stopRequested(): Promise<string>;
-  /** From now on an error that nothing caught is given to `listener`, and then the process ends with exit code 1. */
-  onCrash(listener: (error: unknown) => void): void;
-};
-
-/**
- * One command. `name` has one or two words; `summary` is one line for the list of commands; `details` more lines for its
- * own help; `usage` what follows `assay NAME` in the usage line; `options` its own options (--help and --json belong to every command);
- * `takesConfig` says whether it takes the options of config.ts too; `positionals` how many positional words it wants,
- * none unless given. `run` resolves to an exit code, or fails with `commandFailure` or any other error.
- */
-export type Command = {
-  readonly name: string;
-  readonly summary: string;
-  readonly details?: readonly string[];
-  readonly usage: string;
-  readonly options: Readonly<Record<string, CommandOption>>;
-  readonly takesConfig: boolean;
-  readonly positionals?: Positionals;
-  run(args: Args, io: Io): Promise<number>;
-};
-
-/** How many positional words a command wants; `words` are the only ones that make sense, for completion by a shell. */
-export type Positionals = { readonly least: number; readonly most: number; readonly words?: readonly string[] };
-
-/** The exit codes of the program; scripts rely on them. */
-export const EXIT = {
-  done: 0,
-  failed: 1,
-  usage: 2,
-  /** The database was written by a newer version of the program. */
-  newerDatabase: 3,
-  /** Another process uses the data directory. */
-  dataInUse: 4,
-  /** A verification found damage. */
-  damaged: 5,
-} as const;
-
-export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
-
-/** What the exit codes say, for the manual. */
-export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
-  done: "Done.",
-  failed: "Failed; the reason is on standard error.",
-  usage: "Wrong usage: an option, an argument or the configuration.",
-  newerDatabase: "The database was written by a newer version of the program.",
-  dataInUse: "Another process uses the data directory.",
-  damaged: "A verification found damage.",
-};
-
-const failures = new WeakMap<Error, { problems: readonly string[]; exitCode: ExitCode }>();
-
-/**
- * An error for `throw` that ends the command: its message, or each of several, is shown as it is, and `exitCode` is the
- * program's.
- */
-export function commandFailure(message: string | readonly string[], exitCode: ExitCode = EXIT.failed): Error {
-  const problems = typeof message === "string" ? [message] : message;
-  const error = new Error(problems.join("; "));
-  failures.set(error, { problems, exitCode });
-  return error;
-}
+export { commandFailure, EXIT, EXIT_MEANINGS, oneLine } from "./command.ts";
+export type { Command, ExitCode, Io } from "./command.ts";
 
 /**
  * Writes problems to stderr, one line each as `assay: ...`, or with `json` one line {"error": "..."} that joins them.
@@ -121,7 +38,7 @@ const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
 
 /**
  * Runs the command that `argv` (the words after the program's name) asks for, and resolves to the exit code. Also serves
- * `assay`, `assay help [COMMAND]`, --help anywhere, and --version where a command named "version" exists. Wrong usage is
+ * `assay`, `assay help [COMMAND|TOPIC|WORD]`, --help anywhere, and --version where a command named "version" exists. Wrong usage is
  * explained on stderr with exit code 2. An error of a command is reported and gives the exit code of `commandFailure`,
  * that of a newer database or a data directory in use, or 1. Never rejects.
  */
@@ -152,15 +69,18 @@ export async function runCli(commands: readonly Command[], argv: readonly string
   const { args, problems } = parseArguments(words.slice(command.name.split(" ").length), {
     options: commandOptions(command),
     takesConfig: command.takesConfig,
-    positionals: command.positionals ?? { least: 0, most: 0 },
+    positionals: command.positionals ?? { least: 0, most: 0, names: [] },
   });
   // Whoever asks for help gets it, whatever else is wrong with the line.
   if (options.includes("--help") || options.includes("-h")) {
     io.stdout(commandHelp(command));
     return EXIT.done;
   }
-  if (problems !== null) {
-    reportProblems(io, [...problems, `see assay help ${command.name}`], json);
+  const mistakes = [...problems, ...(command.check?.(args, io) ?? [])];
+  if (mistakes.length > 0) {
+    // Without other mistakes the command finds these itself: files and standard input are read only once.
+    mistakes.push(...(await configurationProblems(command, args, io)));
+    reportProblems(io, [...new Set(mistakes), `see assay help ${command.name}`], json);
     return EXIT.usage;
   }
   try {
@@ -183,7 +103,7 @@ function groupOf(commands: readonly Command[], word: string): readonly Command[]
 }
 
 function help(commands: readonly Command[], argv: readonly string[], io: Io): number {
-  const words = argv.filter((word) => !word.startsWith("-"));
+  const words = argv.filter((word) => word !== "--json" && word !== "--help" && word !== "-h");
   const [first] = words;
   const command = find(commands, words);
   const group = first === undefined ? [] : groupOf(commands, first);
@@ -193,11 +113,28 @@ function help(commands: readonly Command[], argv: readonly string[], io: Io): nu
   else if (group.length > 0 && words.length === 1) io.stdout(groupHelp(group, first) + (topic === null ? "" : `\n${topic}`));
   else if (topic !== null) io.stdout(topic);
   else {
-    const text = command ? `there is no command ${JSON.stringify(words.join(" "))}` : unknownCommand(commands, words);
-    reportProblems(io, [text], argv.includes("--json"));
-    return EXIT.usage;
+    const found = isMistyped(commands, words) ? null : searchHelp(commands, topics(), words);
+    if (found === null) {
+      const text = command ? `there is no command ${JSON.stringify(words.join(" ").slice(0, 100))}` : unknownCommand(commands, words);
+      reportProblems(io, [text], argv.includes("--json"));
+      return EXIT.usage;
+    }
+    io.stdout(searchText(words, found));
   }
   return EXIT.done;
+}
+
+/** Whether the second word was meant to name a member of the group that the first one names. */
+function isMistyped(commands: readonly Command[], [first = "", second]: readonly string[]): boolean {
+  const group = groupOf(commands, first).map(({ name }) => name);
+  return second !== undefined && nearestNames(`${first} ${second}`, group).length > 0;
+}
+
+function searchText(words: readonly string[], found: Found): string {
+  const parts = [["Topics", found.topics], ["Commands", found.commands], ["Options", found.options]] as const;
+  const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${columns(rows)}`]));
+  const more = "assay help TOPIC and assay help COMMAND tell all of one, assay config explain OPTION does for options.";
+  return `Nothing is called ${JSON.stringify(words.join(" ").slice(0, 100))}; these have it:\n\n${shown.join("\n")}\n${more}\n`;
 }
 
 function unknownCommand(commands: readonly Command[], words: readonly string[]): string {
@@ -219,7 +156,7 @@ function unknownCommand(commands: readonly Command[], words: readonly string[]):
 // will want to see.
 function describe(error: unknown): { problems: readonly string[]; exitCode: ExitCode } {
   if (!(error instanceof Error)) return { problems: [`unexpected failure: ${String(error)}`], exitCode: EXIT.failed };
-  const failure = failures.get(error);
+  const failure = failureOf(error);
   if (failure) return failure;
   if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
   if (error instanceof EvidenceUnavailableError) return { problems: [`the storage of the evidence gives no answer: ${error.why}`], exitCode: EXIT.failed };
@@ -229,15 +166,18 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
 }
 
 function overview(commands: readonly Command[]): string {
-  const topics = columns(topicNames().map((name) => [name, topicTitle(name)]));
-  const more = "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide.";
-  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\nTopics:\n${topics}\n${more}\n`;
+  const guide = columns(topicNames().map((name) => [name, topicTitle(name)]));
+  const more = "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide, and\nassay help WORD finds what mentions a word.";
+  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\nTopics:\n${guide}\n${more}\n`;
 }
 
 const GUIDE = "guide/";
 
 /** The topics of the operator's guide (src/guide/), which ships inside the executable. */
 export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.slice(GUIDE.length, -".md".length));
+
+/** All pages of the guide. */
+const topics = (): Topic[] => topicNames().map((name) => ({ name, title: topicTitle(name), text: topicText(name) ?? "" }));
 
 /** The text of a topic in Markdown; null where there is no such topic. */
 export const topicText = (name: string): string | null => (topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null);
@@ -270,15 +210,4 @@ function commandHelp(command: Command): string {
 function columns(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(0, ...rows.map(([head]) => head.length)) + 2;
   return rows.map(([head, text]) => `  ${head.padEnd(width)}${text}\n`).join("");
-}
-
-/** A text of somebody else as part of one line: control characters are shown escaped. */
-export function oneLine(text: string): string {
-  return printable(text).replaceAll("\n", "\\u000a");
-}
-
-function printable(text: string): string {
-  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
 }

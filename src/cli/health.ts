@@ -4,8 +4,10 @@ import type { RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
 import { getCACertificates } from "node:tls";
 import { defaultBaseUrl } from "../config.ts";
+import { cut } from "../domain/excerpt.ts";
 import { parseDuration } from "../domain/quantities.ts";
 import type { Config } from "../options.ts";
+import type { Args } from "./args.ts";
 import { configure, readText } from "./configuration.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
@@ -29,13 +31,20 @@ export const health: Command = {
     timeout: { kind: "text", placeholder: "DURATION", description: `How long to wait for the answer (default ${DEFAULT_TIMEOUT})` },
   },
   takesConfig: true,
+  check(args) {
+    const { url, timeout } = wishOf(args);
+    const problems: string[] = [];
+    const refuse = (name: string, text: string, accepts: string): unknown =>
+      problems.push(`--${name}: ${JSON.stringify(cut(text, 100))} is not accepted, give ${accepts}`);
+    if (url !== null && parseTarget(url) === null) refuse("url", url, "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH");
+    if (timeoutOf(timeout) === null) refuse("timeout", timeout, "a duration such as 5s, from 1s to 10m");
+    return problems;
+  },
   async run(args, io) {
     const { config } = await configure(args.flags, io);
-    const given = args.texts.get("url")?.[0] ?? null;
-    const timeout = args.texts.get("timeout")?.[0] ?? DEFAULT_TIMEOUT;
-    const seconds = parseDuration(timeout, 1, 600);
-    if (seconds === null) throw commandFailure(`--timeout: ${JSON.stringify(timeout.slice(0, 100))} is not accepted, give a duration such as 5s, from 1s to 10m`, EXIT.usage);
-    const target = given === null ? ownTarget(config) : parseTarget(given);
+    const { url: given, timeout } = wishOf(args);
+    const seconds = timeoutOf(timeout) ?? 0;
+    const target = (given === null ? null : parseTarget(given)) ?? ownTarget(config);
     const authorities = config.caFile === null ? [] : [await readText(io, config.caFile)];
     const { status, body } = await ask(target, {
       timeout: seconds * 1000,
@@ -63,12 +72,17 @@ function ownTarget({ listen, tlsCert }: Config): Target {
   return { url, socketPath: null };
 }
 
-function parseTarget(text: string): Target {
+const wishOf = ({ texts }: Args): { url: string | null; timeout: string } => ({
+  url: texts.get("url")?.[0] ?? null, timeout: texts.get("timeout")?.[0] ?? DEFAULT_TIMEOUT,
+});
+
+const timeoutOf = (text: string): number | null => parseDuration(text, 1, 600);
+
+/** Null where the text names nothing that can be asked. */
+function parseTarget(text: string): Target | null {
   if (/^unix:\/./.test(text)) return { url: new URL("http://localhost/ready"), socketPath: text.slice("unix:".length) };
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.search + url.hash !== "") {
-    throw commandFailure(`--url: ${JSON.stringify(text.slice(0, 100))} is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH`, EXIT.usage);
-  }
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.search + url.hash !== "") return null;
   if (!/\/ready$/.test(url.pathname)) url.pathname = `${url.pathname.replace(/\/$/, "")}/ready`;
   return { url, socketPath: null };
 }

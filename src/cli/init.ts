@@ -28,8 +28,9 @@ export const init: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
+  check: (args) => adminProblems(adminOf(args)),
   async run(args, io) {
-    const admin = readOptions(args);
+    const admin = adminOf(args);
     const directory = await dataDirectory(args, io);
     const changes = withData(directory, (data) => change(data, () => {
       if (data.store.users.count() > 0 || data.store.organizations.list().length > 0) {
@@ -53,19 +54,19 @@ export const init: Command = {
 
 type Admin = { org: string; user: string; email: string | null; displayName: string };
 
-/** @throws a command failure with exit code 2 that lists all mistakes. */
-function readOptions(args: Args): Admin {
-  const option = (name: string): string | null => args.texts.get(name)?.[0] ?? null;
-  const [org, user, email] = [option("org"), option("user"), option("email")];
-  const displayName = option("display-name") ?? "";
+function adminOf({ texts }: Args): Admin {
+  const option = (name: string): string | null => texts.get(name)?.[0] ?? null;
+  return { org: option("org") ?? "", user: option("user") ?? "", email: option("email"), displayName: option("display-name") ?? "" };
+}
+
+function adminProblems({ org, user, email, displayName }: Admin): string[] {
   const problems: string[] = [];
-  if (org === null || !matches(ORGANIZATION_NAME, org)) problems.push(`--org: give ${NAME_RULE}`);
-  if (user === null || !matches(USER_NAME, user)) problems.push(`--user: give ${NAME_RULE}`);
-  if (org !== null && org === user) problems.push("--org: the personal organization of the user bears that name, give another one");
+  if (!matches(ORGANIZATION_NAME, org)) problems.push(`--org: give ${NAME_RULE}`);
+  if (!matches(USER_NAME, user)) problems.push(`--user: give ${NAME_RULE}`);
+  if (org !== "" && org === user) problems.push("--org: the personal organization of the user bears that name, give another one");
   if (email !== null && !isEmail(email)) problems.push("--email: give an e-mail address");
   if (!isDisplayName(displayName)) problems.push("--display-name: give a text of at most 256 characters on one line");
-  if (org === null || user === null || problems.length > 0) throw commandFailure([...problems, "see assay help init"], EXIT.usage);
-  return { org, user, email, displayName };
+  return problems;
 }
 
 /** A shared organization with an admin who has one key; `key` is its text, null to have it minted. */

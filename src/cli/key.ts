@@ -12,7 +12,8 @@ import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
 import type { Owner } from "./operator.ts";
-import { refuseUsage, requireOrganization, requireUser, shownTime } from "./who.ts";
+import { tableText } from "./table.ts";
+import { requireOrganization, requireUser, shownTime } from "./who.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: { kind: "text", placeholder: "NAME", description: "User who holds the key; it acts in all organizations of the user" },
@@ -34,14 +35,17 @@ export const keyCreate: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  async run(args, io) {
-    const now = systemSources.now();
+  check(args) {
     const problems: string[] = [];
-    const find = ownerOption(args, problems);
-    const description = args.texts.get("description")?.[0] ?? "";
-    if (!isKeyDescription(description)) problems.push("--description: give a text of 1 to 256 characters");
-    const expiresAt = expiryOption(args, now, problems);
-    refuseUsage(problems, "key create");
+    ownerOption(args, problems);
+    if (!isKeyDescription(descriptionOption(args))) problems.push("--description: give a text of 1 to 256 characters");
+    expiryOption(args, systemSources.now(), problems);
+    return problems;
+  },
+  async run(args, io) {
+    const find = ownerOption(args);
+    const description = descriptionOption(args);
+    const expiresAt = expiryOption(args, systemSources.now());
     const directory = await dataDirectory(args, io);
     const key = newSecret();
     const made = withData(directory, (data) => change(data, () => {
@@ -65,14 +69,16 @@ export const keyList: Command = {
   details: ["Lists the keys that work, oldest first. When a key was last used is known within a minute."],
   options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
+  check: ownerProblems,
   async run(args, io) {
-    const problems: string[] = [];
-    const find = ownerOption(args, problems);
-    refuseUsage(problems, "key list");
+    const find = ownerOption(args);
     const directory = await dataDirectory(args, io);
     const keys = withData(directory, ({ store }) => store.apiKeys.list(find(store)).filter((key) => store.apiKeys.isAlive(key)));
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ keys: keys.map(present) })}\n`);
-    else io.stdout(keys.map((key) => `${key.public_id}  ${ending(key)}, ${lastUse(key)}: ${oneLine(key.description)}\n`).join(""));
+    else {
+      const row = (key: ApiKeyRow): string[] => [key.public_id, shownTime(key.created_at), endOf(key), lastUse(key), key.description];
+      io.stdout(tableText(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no keys that work"));
+    }
     return EXIT.done;
   },
 };
@@ -84,11 +90,10 @@ export const keyRevoke: Command = {
   details: ["ID is what assay key list shows. The key ends at once, also on a running server, and cannot be brought back."],
   options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["ID"] },
+  check: ownerProblems,
   async run(args, io) {
-    const problems: string[] = [];
-    const find = ownerOption(args, problems);
-    refuseUsage(problems, "key revoke");
+    const find = ownerOption(args);
     const directory = await dataDirectory(args, io);
     const id = args.positionals[0] ?? "";
     const row = withData(directory, (data) => change(data, () => {
@@ -108,7 +113,7 @@ export const keyRevoke: Command = {
  * Reads who holds the key. @returns what finds the owner in a store, and throws a command failure where there is none; a
  * mistake in the options goes to `problems`.
  */
-function ownerOption(args: Args, problems: string[]): (store: Store) => Owner {
+function ownerOption(args: Args, problems: string[] = []): (store: Store) => Owner {
   const [user, org, account] = ["user", "org", "service-account"].map((name) => args.texts.get(name)?.[0] ?? null);
   if (typeof user === "string" && org === null && account === null) {
     return (store) => {
@@ -130,8 +135,16 @@ function ownerOption(args: Args, problems: string[]): (store: Store) => Owner {
   };
 }
 
+function ownerProblems(args: Args): readonly string[] {
+  const problems: string[] = [];
+  ownerOption(args, problems);
+  return problems;
+}
+
+const descriptionOption = (args: Args): string => args.texts.get("description")?.[0] ?? "";
+
 /** The end of the key in whole epoch seconds, 0 for never. */
-function expiryOption(args: Args, now: number, problems: string[]): number {
+function expiryOption(args: Args, now: number, problems: string[] = []): number {
   const at = args.texts.get("expires-at")?.[0];
   const after = args.texts.get("expires-in")?.[0];
   if (at !== undefined && after !== undefined) problems.push("--expires-in: give it or --expires-at, not both");
@@ -163,9 +176,12 @@ const present = (row: ApiKeyRow) => ({
   ...(row.grace_period_expires_at === null ? {} : { grace_period_expires_at: row.grace_period_expires_at }),
 });
 
-function ending(row: ApiKeyRow): string {
+/** When a key stops working; "never" where it does not. */
+function endOf(row: ApiKeyRow): string {
   const ends = [row.expires_at, row.grace_period_expires_at ?? 0].filter((end) => end > 0);
-  return ends.length > 0 ? `expires ${shownTime(Math.min(...ends))}` : "never expires";
+  return ends.length > 0 ? shownTime(Math.min(...ends)) : "never";
 }
 
-const lastUse = (row: ApiKeyRow): string => (row.last_used_at === 0 ? "never used" : `last used ${shownTime(row.last_used_at)}`);
+const ending = (row: ApiKeyRow): string => (endOf(row) === "never" ? "never expires" : `expires ${endOf(row)}`);
+
+const lastUse = (row: ApiKeyRow): string => (row.last_used_at === 0 ? "never" : shownTime(row.last_used_at));

@@ -40,7 +40,7 @@ export function manualPage(commands: readonly Command[], version: string): strin
     "\\fICOMMAND\\fR [\\fIOPTIONS\\fR]",
     ".br",
     ".B assay help",
-    "[\\fICOMMAND\\fR|\\fITOPIC\\fR]",
+    "[\\fICOMMAND\\fR|\\fITOPIC\\fR|\\fIWORD\\fR]",
     ".SH DESCRIPTION",
     ...prose("Pipelines report flows, trails, artifacts and attestations with evidence; environments report what runs; policies decide whether it may; anybody may ask for the verdict and gets the reasons with it. Assay keeps all of it in one data directory and serves the HTTP API v2."),
     ".SH COMMANDS",

@@ -7,13 +7,15 @@ import type { Role } from "../domain/access.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
 import type { UserRow } from "../store/users.ts";
+import { listed } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { change, withData } from "./data.ts";
-import { commandFailure, EXIT, oneLine } from "./frame.ts";
+import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
-import { refuseUsage, requireOrganization, requireUser, shownTime } from "./who.ts";
+import { tableText } from "./table.ts";
+import { requireOrganization, requireUser, shownTime } from "./who.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
 const ROLE: CommandOption = { kind: "text", placeholder: "ROLE", description: ROLES.join(", ") };
@@ -31,10 +33,11 @@ export const memberAdd: Command = {
   details: [USER_WORD, "Somebody who is a member already keeps their role: assay member set-role changes it."],
   options: { org: ORG, role: ROLE, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
+  check: (args) => orgAndRoleProblems(args),
   async run(args, io) {
-    const role = roleOption(args, "member add");
-    return changeMember(args, io, "member add", (store, organization, user, previous) => {
+    const role = roleOf(args);
+    return changeMember(args, io, (store, organization, user, previous) => {
       if (previous !== null && previous !== role) {
         throw commandFailure(`${user.name} is a member of ${organization.name} already, as ${previous}; assay member set-role changes the role`);
       }
@@ -51,10 +54,11 @@ export const memberSetRole: Command = {
   details: [USER_WORD, LAST_ADMIN],
   options: { org: ORG, role: ROLE, force: FORCE, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
+  check: (args) => orgAndRoleProblems(args),
   async run(args, io) {
-    const role = roleOption(args, "member set-role");
-    return changeMember(args, io, "member set-role", (store, organization, user, previous) => {
+    const role = roleOf(args);
+    return changeMember(args, io, (store, organization, user, previous) => {
       if (previous === null) throw noMember(user, organization);
       if (previous === role) return { outcome: "unchanged", user, role, previous };
       refuseLastAdmin(store, organization, user, role, args);
@@ -76,9 +80,10 @@ export const memberRemove: Command = {
   ],
   options: { org: ORG, force: FORCE, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
+  check: (args) => orgProblems(args),
   async run(args, io) {
-    return changeMember(args, io, "member remove", (store, organization, user, previous) => {
+    return changeMember(args, io, (store, organization, user, previous) => {
       if (previous === null) throw noMember(user, organization);
       refuseLastAdmin(store, organization, user, null, args);
       operatorOf(store, "member remove").removeMember(organization.id, user, previous);
@@ -93,15 +98,17 @@ export const memberList: Command = {
   usage: "--org NAME --data DIRECTORY",
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
+  check: (args) => orgProblems(args),
   async run(args, io) {
-    const org = orgOption(args, "member list");
+    const org = orgOf(args);
     const directory = await dataDirectory(args, io);
     const members = withData(directory, ({ store }) => store.organizations.members(requireOrganization(store, org).id));
     if (args.switches.has("json")) {
       const shown = members.map(({ name, display_name, email, role, created_at }) => ({ user: name, display_name: display_name || name, email, role, since: created_at }));
       io.stdout(`${JSON.stringify({ organization: org, members: shown })}\n`);
     } else {
-      io.stdout(members.map(({ name, display_name, role, created_at }) => `${name}  ${role} since ${shownTime(created_at)}: ${oneLine(display_name || name)}\n`).join(""));
+      const rows = members.map(({ name, display_name, role, created_at }) => [name, role, shownTime(created_at), display_name || name]);
+      io.stdout(tableText(["USER", "ROLE", "SINCE", "NAME"], rows, `${org} has no members`));
     }
     return EXIT.done;
   },
@@ -111,10 +118,9 @@ export const memberList: Command = {
 async function changeMember(
   args: Args,
   io: Io,
-  command: string,
   work: (store: Store, organization: OrganizationRow, user: UserRow, previous: Role | null) => Outcome,
 ): Promise<number> {
-  const org = orgOption(args, command);
+  const org = orgOf(args);
   const directory = await dataDirectory(args, io);
   const { made, accounts } = withData(directory, (data) => change(data, () => {
     const { store } = data;
@@ -147,17 +153,16 @@ function refuseLastAdmin(store: Store, organization: OrganizationRow, user: User
 
 const noMember = (user: UserRow, organization: OrganizationRow): Error => commandFailure(`${user.name} is no member of ${organization.name}`);
 
-function orgOption(args: Args, command: string): string {
-  const org = args.texts.get("org")?.[0];
-  refuseUsage(org ? [] : ["--org: give the name of an organization"], command);
-  return org ?? "";
-}
+const orgOf = ({ texts }: Args): string => texts.get("org")?.[0] ?? "";
 
-function roleOption(args: Args, command: string): Role {
-  const text = args.texts.get("role")?.[0];
-  const role = ROLES.find((word) => word === text);
-  if (role) return role;
-  const problems = args.texts.has("org") ? [] : ["--org: give the name of an organization"];
-  refuseUsage([...problems, `--role: give ${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}`], command);
-  throw new Error("wrong usage was refused");
+const orgProblems = (args: Args): string[] => (orgOf(args) === "" ? ["--org: give the name of an organization"] : []);
+
+const findRole = ({ texts }: Args): Role | undefined => ROLES.find((word) => word === texts.get("role")?.[0]);
+
+const orgAndRoleProblems = (args: Args): string[] => [...orgProblems(args), ...(findRole(args) ? [] : [`--role: give ${listed(ROLES)}`])];
+
+function roleOf(args: Args): Role {
+  const role = findRole(args);
+  if (!role) throw new Error("the check of the command line let a role pass that is none");
+  return role;
 }

@@ -1,7 +1,9 @@
 /** `assay openapi`: the API document, for generators and reviews; needs neither data nor a running server. */
 import { apiDocument } from "../assay.ts";
+import { cut } from "../domain/excerpt.ts";
 import { OPTIONS } from "../options.ts";
-import { commandFailure, EXIT } from "./frame.ts";
+import type { Args } from "./args.ts";
+import { EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 
 const { flag, placeholder, parse, accepts } = OPTIONS.baseUrl;
@@ -15,11 +17,14 @@ export const openapi: Command = {
   usage: "",
   options: { [flag]: { kind: "text", placeholder, description: `Public URL of the server in the document (default ${DEFAULT_BASE_URL})` } },
   takesConfig: false,
+  check: (args) => (baseUrlOf(args) === null ? [`--${flag}: ${JSON.stringify(cut(given(args), 100))} is not accepted, give ${accepts}`] : []),
   async run(args, io) {
-    const given = args.texts.get(flag)?.[0] ?? DEFAULT_BASE_URL;
-    const baseUrl = parse(given);
-    if (baseUrl === null) throw commandFailure(`--${flag}: ${JSON.stringify(given.slice(0, 100))} is not accepted, give ${accepts}`, EXIT.usage);
+    const baseUrl = baseUrlOf(args) ?? DEFAULT_BASE_URL;
     io.stdout(`${JSON.stringify(apiDocument(baseUrl), null, 2)}\n`);
     return EXIT.done;
   },
 };
+
+const given = (args: Args): string => args.texts.get(flag)?.[0] ?? DEFAULT_BASE_URL;
+
+const baseUrlOf = (args: Args): string | null => parse(given(args));

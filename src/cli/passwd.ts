@@ -19,7 +19,7 @@ export const userPasswd: Command = {
   ],
   options: { remove: { kind: "switch", description: "Take the password away" }, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const word = args.positionals[0] ?? "";

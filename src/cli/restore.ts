@@ -26,11 +26,11 @@ export const restore: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["FILE"] },
+  check: ({ positionals: [name] }, io) => (name === "-" && io.stdinIsTty ? ["-: stdin is a terminal; send the backup in through a pipe"] : []),
   async run(args, io) {
     const [name = ""] = args.positionals;
     const json = args.switches.has("json");
-    if (name === "-" && io.stdinIsTty) throw commandFailure("-: stdin is a terminal; send the backup in through a pipe", EXIT.usage);
     const directory = await dataDirectory(args, io);
     loadLibrary(dirname(directory));
 

@@ -15,8 +15,9 @@ import type { Data } from "./data.ts";
 import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
-import { requireOrg, retentionOf, scopeOf } from "./retention.ts";
-import { refuseUsage, requireOrganization, shownTime } from "./who.ts";
+import { orgProblems, retentionOf, scopeOf } from "./retention.ts";
+import { tableText } from "./table.ts";
+import { requireOrganization, shownTime } from "./who.ts";
 
 /** A write ends after so many milliseconds: who serves waits for it. One trail may take longer, when it has thousands of records. */
 const WRITE_MS = 5;
@@ -60,15 +61,15 @@ export const retentionRun: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  async run(args, io) {
+  check(args) {
+    const { at, limit } = runWish(args);
     const problems: string[] = [];
-    const id = args.texts.get("plan")?.[0] ?? "";
-    const at = Number(PLAN.exec(id)?.[1] ?? Number.NaN);
     if (Number.isNaN(at)) problems.push("--plan: give the plan that assay retention plan printed");
-    const limitText = args.texts.get("limit")?.[0];
-    const limit = limitText === undefined ? Number.POSITIVE_INFINITY : /^[1-9]\d{0,9}$/.test(limitText) ? Number(limitText) : 0;
     if (limit === 0) problems.push("--limit: give a number from 1");
-    refuseUsage(problems, "retention run");
+    return problems;
+  },
+  async run(args, io) {
+    const { id, at, limit } = runWish(args);
     const directory = await dataDirectory(args, io);
     const data = openData(directory);
     try {
@@ -81,6 +82,16 @@ export const retentionRun: Command = {
     }
   },
 };
+
+/** `at` is NaN for what is no plan, `limit` 0 for what is no number. */
+function runWish({ texts }: Args): { id: string; at: number; limit: number } {
+  const id = texts.get("plan")?.[0] ?? "";
+  const limit = texts.get("limit")?.[0];
+  return {
+    id, at: Number(PLAN.exec(id)?.[1] ?? Number.NaN),
+    limit: limit === undefined ? Number.POSITIVE_INFINITY : /^[1-9]\d{0,9}$/.test(limit) ? Number(limit) : 0,
+  };
+}
 
 type Order = { id: string; at: number; limit: number; organizationId: number | null; by: string };
 type Done = RetentionStep & { finished: boolean };
@@ -143,26 +154,35 @@ export const retentionDeleted: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  async run(args, io) {
-    const problems: string[] = [];
-    requireOrg(args, problems);
-    const limitText = args.texts.get("limit")?.[0] ?? String(DEFAULT_LIMIT);
-    const limit = /^\d{1,4}$/.test(limitText) ? Number(limitText) : 0;
+  check(args) {
+    const { limit, before } = deletedWish(args);
+    const problems = orgProblems(args);
     if (limit < 1 || limit > MOST) problems.push(`--limit: give a number from 1 to ${MOST}`);
-    const beforeText = args.texts.get("before")?.[0];
-    const before = beforeText === undefined ? null : /^\d{1,15}$/.test(beforeText) ? Number(beforeText) : Number.NaN;
     if (Number.isNaN(before)) problems.push("--before: give the number of an entry");
-    refuseUsage(problems, "retention deleted");
+    return problems;
+  },
+  async run(args, io) {
+    const { limit, before } = deletedWish(args);
     const directory = await dataDirectory(args, io);
     const rows = withData(directory, (data) => {
       const { organizationId, flowId } = scopeOf(data.store, args);
       return retentionOf(data).runs.tombstones(organizationId, flowId, { limit, before });
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deleted: rows.map(presentTombstone) })}\n`);
-    else io.stdout(rows.map((row) => `${oneLine(tombstoneLine(row))}\n`).join(""));
+    else io.stdout(tableText(["NUMBER", "DELETED", "FLOW", "WHAT", "LAST EVENT", "DIGEST"], rows.map(tombstoneCells), "nothing was deleted"));
     return EXIT.done;
   },
 };
+
+/** `limit` is 0 and `before` NaN for what is no number. */
+function deletedWish({ texts }: Args): { limit: number; before: number | null } {
+  const limit = texts.get("limit")?.[0] ?? String(DEFAULT_LIMIT);
+  const before = texts.get("before")?.[0];
+  return {
+    limit: /^\d{1,4}$/.test(limit) ? Number(limit) : 0,
+    before: before === undefined ? null : /^\d{1,15}$/.test(before) ? Number(before) : Number.NaN,
+  };
+}
 
 /** What --org names; null without. @throws a command failure. */
 function organizationOf({ store }: Data, args: Args): number | null {
@@ -224,9 +244,10 @@ const presentTombstone = (row: TombstoneRow) => ({
   last_event_at: row.last_event_at, deleted_at: row.deleted_at,
 });
 
-function tombstoneLine(row: TombstoneRow): string {
+function tombstoneCells(row: TombstoneRow): string[] {
   const what = row.kind === "trail"
     ? `trail ${row.name} (${row.public_id}) with ${counted(row.artifact_count, "artifact")} and ${counted(row.attestation_count, "attestation")}`
     : `file ${row.filename ?? "without a name"} of attestation ${row.name} (${row.public_id})`;
-  return `${row.id}  ${shownTime(row.deleted_at)}  ${row.organization_name}/${row.flow_name}  ${what}, last event ${shownTime(row.last_event_at)}, ${row.digest}`;
+  const flow = `${row.organization_name}/${row.flow_name}`;
+  return [String(row.id), shownTime(row.deleted_at), flow, what, shownTime(row.last_event_at), row.digest];
 }

@@ -16,7 +16,8 @@ import type { Data } from "./data.ts";
 import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
-import { refuseUsage, requireOrganization, shownTime } from "./who.ts";
+import { tableText } from "./table.ts";
+import { requireOrganization, shownTime } from "./who.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
 const FLOW: CommandOption = { kind: "text", placeholder: "NAME", description: "A flow of it; without one all its flows" };
@@ -58,9 +59,13 @@ function daysOption(args: Args, name: string, problems: string[]): number | null
   return seconds / DAY_S;
 }
 
-export function requireOrg(args: Args, problems: string[]): void {
-  if (!args.texts.has("org")) problems.push("--org: say which organization");
-}
+const daysOf = (args: Args, problems: string[] = []): { trails: number | null; evidence: number | null } => ({
+  trails: daysOption(args, "trails-after", problems), evidence: daysOption(args, "evidence-after", problems),
+});
+
+const reasonOf = ({ texts }: Args): string => (texts.get("reason")?.[0] ?? "").trim();
+
+export const orgProblems = ({ texts }: Args): string[] => (texts.has("org") ? [] : ["--org: say which organization"]);
 
 export const retentionSet: Command = {
   name: "retention set",
@@ -78,14 +83,18 @@ export const retentionSet: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  async run(args, io) {
-    const problems: string[] = [];
-    requireOrg(args, problems);
-    const days = { trails: daysOption(args, "trails-after", problems), evidence: daysOption(args, "evidence-after", problems) };
-    const given = days.trails !== null || days.evidence !== null;
+  check(args) {
+    const problems = orgProblems(args);
+    const { trails, evidence } = daysOf(args, problems);
+    const given = trails !== null || evidence !== null;
     if (given === args.switches.has("keep")) problems.push("give --trails-after, --evidence-after or both, or --keep alone");
-    if (days.trails !== null && days.evidence !== null && days.evidence >= days.trails) problems.push("--evidence-after: files go before their trails, so give a shorter time than with --trails-after");
-    refuseUsage(problems, "retention set");
+    if (trails !== null && evidence !== null && trails > 0 && evidence >= trails) {
+      problems.push("--evidence-after: files go before their trails, so give a shorter time than with --trails-after");
+    }
+    return problems;
+  },
+  async run(args, io) {
+    const days = daysOf(args);
     const directory = await dataDirectory(args, io);
     const rule = withData(directory, (data) => change(data, () => {
       const [scope, { rules }] = [scopeOf(data.store, args), retentionOf(data)];
@@ -107,10 +116,8 @@ export const retentionUnset: Command = {
   details: ["A flow without a rule of its own is under the rule of its organization."],
   options: { org: ORG, flow: FLOW, ...DATA_OPTIONS },
   takesConfig: false,
+  check: (args) => orgProblems(args),
   async run(args, io) {
-    const problems: string[] = [];
-    requireOrg(args, problems);
-    refuseUsage(problems, "retention unset");
     const directory = await dataDirectory(args, io);
     const place = withData(directory, (data) => change(data, () => {
       const scope = scopeOf(data.store, args);
@@ -144,8 +151,11 @@ export const retentionList: Command = {
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ rules: rules.map(presentRule), holds: holds.map(presentHold) })}\n`);
     else {
-      io.stdout(rules.length === 0 ? "no rules: everything is kept\n" : rules.map((rule) => `${oneLine(ruleInWords(rule))}\n`).join(""));
-      io.stdout(holds.map((hold) => `${oneLine(holdLine(hold))}\n`).join(""));
+      io.stdout(tableText(["ORGANIZATION", "FLOW", "TRAILS", "FILES"], rules.map(ruleCells), "no rules: everything is kept"));
+      io.stdout("\n");
+      const released = args.switches.has("all");
+      const headers = ["HOLD", "ON", "SINCE", "BY", ...(released ? ["RELEASED", "RELEASED BY"] : []), "REASON"];
+      io.stdout(tableText(headers, holds.map((hold) => holdCells(hold, released)), "no legal holds"));
     }
     return EXIT.done;
   },
@@ -163,13 +173,15 @@ export const retentionHold: Command = {
     by: BY, ...DATA_OPTIONS,
   },
   takesConfig: false,
-  async run(args, io) {
-    const problems: string[] = [];
-    requireOrg(args, problems);
-    const reason = (args.texts.get("reason")?.[0] ?? "").trim();
+  check(args) {
+    const problems = orgProblems(args);
+    const reason = reasonOf(args);
     if (reason === "" || reason.length > LONGEST_REASON) problems.push(`--reason: say why, in at most ${LONGEST_REASON} characters`);
     if (args.texts.has("trail") && !args.texts.has("flow")) problems.push("--trail: give --flow too, names of trails are those of a flow");
-    refuseUsage(problems, "retention hold");
+    return problems;
+  },
+  async run(args, io) {
+    const reason = reasonOf(args);
     const directory = await dataDirectory(args, io);
     const hold = withData(directory, (data) => change(data, () => {
       const [scope, { rules }] = [scopeOf(data.store, args), retentionOf(data)];
@@ -193,7 +205,7 @@ export const retentionRelease: Command = {
   details: ["ID is what assay retention list shows. The hold stays in the history (assay retention list --all)."],
   options: { by: BY, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["ID"] },
   async run(args, io) {
     const id = args.positionals[0] ?? "";
     const directory = await dataDirectory(args, io);
@@ -214,6 +226,17 @@ export const retentionRelease: Command = {
 const byOption = (args: Args): string => args.texts.get("by")?.[0] ?? "operator";
 
 const heldPlace = ({ organization_name, flow_name, trail_name }: LegalHoldRow): string => [organization_name, flow_name, trail_name].filter((part) => part !== null).join("/");
+
+function ruleCells({ organization_name, flow_name, trails_after_days: trails, evidence_after_days: files }: RetentionRuleRow): string[] {
+  const kept = (days: number | null): string => (days === null ? "for ever" : `${days}d`);
+  // Files go with their trail.
+  return [organization_name, flow_name ?? "-", kept(trails), kept(files ?? trails)];
+}
+
+function holdCells(hold: LegalHoldRow, released: boolean): string[] {
+  const end = hold.released_at === null ? ["-", "-"] : [shownTime(hold.released_at), hold.released_by ?? "-"];
+  return [hold.public_id, heldPlace(hold), shownTime(hold.placed_at), hold.placed_by, ...(released ? end : []), hold.reason];
+}
 
 function holdLine(hold: LegalHoldRow): string {
   const released = hold.released_at === null ? "" : `, released ${shownTime(hold.released_at)} by ${hold.released_by}`;

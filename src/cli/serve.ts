@@ -3,8 +3,7 @@ import { resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
 import type { Machine } from "../doctor/check.ts";
 import { refuseNetworkFileSystem } from "../doctor/file-system.ts";
-import { listenText, missingOptions } from "../config.ts";
-import type { OptionName } from "../options.ts";
+import { listenText } from "../config.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
@@ -14,6 +13,7 @@ import type { ApplyPlan } from "./apply-file.ts";
 import { applyPlan, describeChanges } from "./apply-plan.ts";
 import type { Change } from "./apply-plan.ts";
 import type { Args } from "./args.ts";
+import type { ConfigurationRules } from "./command.ts";
 import { configure, evidenceAccess, readAuthorities, readText } from "./configuration.ts";
 import { change, loadLibrary } from "./data.ts";
 import type { Data } from "./data.ts";
@@ -39,7 +39,8 @@ export const serve: Command = {
   ],
   options: {},
   takesConfig: true,
-  run: (args, io) => runServer(args, io, { required: ["data"], checkResponses: false }),
+  configuration: { required: ["data"], complete: true },
+  run: (args, io) => runServer(args, io, { configuration: serve.configuration, checkResponses: false }),
 };
 
 /** The addresses of a server that listens. */
@@ -77,8 +78,7 @@ export async function runServer(
   args: Args,
   io: Io,
   rules: {
-    required?: readonly OptionName[];
-    defaults?: Readonly<Partial<Record<OptionName, string>>>;
+    configuration?: ConfigurationRules | undefined;
     checkResponses: boolean;
     setUp?: (data: Data, directory: string) => void;
     announce?: (instance: Instance) => Announcement;
@@ -87,9 +87,7 @@ export async function runServer(
   },
 ): Promise<ExitCode> {
   const json = args.switches.has("json");
-  const { config, sources } = await configure(args.flags, io, rules);
-  const missing = missingOptions(config);
-  if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
+  const { config, sources } = await configure(args.flags, io, rules.configuration);
   const authorities = await readAuthorities(config, io);
   const tls = await readPair(io, config);
   const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };

@@ -3,10 +3,11 @@ import type { Store } from "../store/index.ts";
 import type { SessionRow } from "../store/sessions.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { change, withData } from "./data.ts";
-import { commandFailure, EXIT, oneLine } from "./frame.ts";
+import { commandFailure, EXIT } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
-import { refuseUsage, requireUser, shownTime } from "./who.ts";
+import { tableText } from "./table.ts";
+import { requireUser, shownTime } from "./who.ts";
 
 const USER_OPTION = { kind: "text", placeholder: "USER", description: "Of this user alone: a login name or an e-mail address" } as const;
 
@@ -22,7 +23,7 @@ export const sessionList: Command = {
     const word = args.texts.get("user")?.[0];
     const sessions = withData(directory, ({ store }) => store.sessions.list(word === undefined ? null : requireUser(store, word).id).map((row) => present(store, row)));
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ sessions })}\n`);
-    else for (const one of sessions) io.stdout(line(one));
+    else io.stdout(tableText(["ID", "USER", "METHOD", "ADDRESS", "SINCE", "LAST USED", "BROWSER"], sessions.map(row), "nobody is signed in"));
     return EXIT.done;
   },
 };
@@ -34,12 +35,12 @@ export const sessionRevoke: Command = {
   details: ["ID is one of assay session list. Ends it with the next request, also on a running server; whoever still may can sign in again."],
   options: { user: USER_OPTION, all: { kind: "switch", description: "Of everybody" }, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 0, most: 1 },
+  positionals: { least: 0, most: 1, names: ["ID"] },
+  check: ({ positionals: [id], texts, switches }) =>
+    [id !== undefined, texts.has("user"), switches.has("all")].filter(Boolean).length === 1 ? [] : ["give ID, --user USER or --all, one of them"],
   async run(args, io) {
     const id = args.positionals[0];
     const word = args.texts.get("user")?.[0];
-    const all = args.switches.has("all");
-    refuseUsage([id !== undefined, word !== undefined, all].filter(Boolean).length === 1 ? [] : ["give ID, --user USER or --all, one of them"], "session revoke");
     const directory = await dataDirectory(args, io);
     const ended = withData(directory, (data) => change(data, () => {
       const { store } = data;
@@ -63,5 +64,5 @@ const present = (store: Store, row: SessionRow) => ({
   created_at: row.created_at, last_used_at: row.last_used_at, expires_at: row.expires_at,
 });
 
-const line = ({ id, user, method, address, user_agent, created_at, last_used_at }: Presented): string =>
-  `${id} ${user} by ${method} from ${address} since ${shownTime(created_at)}, last used ${shownTime(last_used_at)}: ${oneLine(user_agent)}\n`;
+const row = ({ id, user, method, address, user_agent, created_at, last_used_at }: Presented): string[] =>
+  [id, user, method, address, shownTime(created_at), shownTime(last_used_at), user_agent];

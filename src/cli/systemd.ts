@@ -3,9 +3,9 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { isIP, isIPv6 } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
 import { packedExecutable } from "../assets.ts";
-import { missingOptions } from "../config.ts";
+import { cut } from "../domain/excerpt.ts";
 import { OPTIONS, ROWS } from "../options.ts";
-import type { Config, Listen, OptionName } from "../options.ts";
+import type { Listen, OptionName } from "../options.ts";
 import { configure } from "./configuration.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
@@ -44,10 +44,25 @@ export const systemd: Command = {
     output: { kind: "text", placeholder: "DIRECTORY", description: "Write the units there, over those that are there, instead of printing them" },
   },
   takesConfig: true,
+  // The variables of this shell are not the service's.
+  configuration: { ignoresVariables: true, complete: true },
+  check({ flags, texts }) {
+    const problems: string[] = [];
+    const readable = ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(({ flag }) => `--${flag}`);
+    if (readable.length > 0) {
+      problems.push(`${readable.join(", ")}: every user of the machine can read a unit; write it into a file and give that with --config FILE`);
+    }
+    if (flags[OPTIONS.data.flag] !== undefined) {
+      problems.push(`--data: the service has its data in ${STATE_DIRECTORY}; for another disk mount that at /var/lib/private/assay`);
+    }
+    const [group, executable] = [texts.get("group")?.[0], texts.get("executable")?.[0]];
+    if (group !== undefined && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) problems.push(`--group: ${JSON.stringify(cut(group, 100))} is no name of a group`);
+    if (executable !== undefined && !isExecutablePath(executable)) problems.push(executableProblem(executable));
+    return problems;
+  },
   async run(args, io) {
-    const { config } = await unitConfig(args.flags, io);
+    const { config } = await configure(args.flags, io, systemd.configuration);
     const group = args.texts.get("group")?.[0] ?? null;
-    if (group !== null && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) throw refusal(`--group: ${JSON.stringify(group.slice(0, 100))} is no name of a group`);
     const socket = args.switches.has("socket");
 
     const handedOver = FILES.filter((name) => config[name] !== null && !(group !== null && RENEWED.includes(name)));
@@ -80,21 +95,6 @@ export const systemd: Command = {
 
 const refusal = (problem: string): Error => commandFailure(problem, EXIT.usage);
 
-/** The configuration that the service will have: of flags and file; the variables of this shell are not the service's. */
-async function unitConfig(flags: Readonly<Record<string, string>>, io: Io): Promise<{ config: Config }> {
-  const readable = ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(({ flag }) => `--${flag}`);
-  if (readable.length > 0) {
-    throw refusal(`${readable.join(", ")}: every user of the machine can read a unit; write it into a file and give that with --config FILE`);
-  }
-  if (flags[OPTIONS.data.flag] !== undefined) {
-    throw refusal(`--data: the service has its data in ${STATE_DIRECTORY}; for another disk mount that at /var/lib/private/assay`);
-  }
-  const { config } = await configure(flags, { ...io, env: {} });
-  const missing = missingOptions(config);
-  if (missing.length > 0) throw refusal(missing.join("; "));
-  return { config };
-}
-
 type Place = Listen | { path: string };
 
 const isUnixSocket = (listen: Place): boolean => "path" in listen;
@@ -113,11 +113,15 @@ function socketAddress(listen: Place): string {
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
+/** Whether systemd takes it as the first word of a command line: nothing in it is expanded or split. */
+const isExecutablePath = (path: string): boolean => isAbsolute(path) && !/[\u0000-\u0020$"'\\\u007f]/.test(path);
+
+const executableProblem = (path: string): string =>
+  `--executable: ${JSON.stringify(cut(path, 100))} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`;
+
+/** @throws a command failure: the path of this executable may be one that systemd does not take. */
 function executablePath(path: string): string {
-  // What systemd would expand or split in the first word of a command line.
-  if (!isAbsolute(path) || /[\u0000-\u0020$"'\\\u007f]/.test(path)) {
-    throw refusal(`--executable: ${JSON.stringify(path.slice(0, 100))} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`);
-  }
+  if (!isExecutablePath(path)) throw refusal(executableProblem(path));
   return path;
 }
 

@@ -7,14 +7,15 @@ import type { Store } from "../store/index.ts";
 import type { UserMembership, UserRow } from "../store/users.ts";
 import { isDisplayName, isEmail, NAME_RULE } from "./apply-file.ts";
 import { applyPlan } from "./apply-plan.ts";
-import type { CommandOption } from "./args.ts";
+import type { Args, CommandOption } from "./args.ts";
 import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
 import { change, withData } from "./data.ts";
 import { commandFailure, EXIT, oneLine } from "./frame.ts";
 import type { Command } from "./frame.ts";
 import { accountsOf } from "./member.ts";
 import { operatorOf } from "./operator.ts";
-import { refuseUsage, requireUser, shownTime } from "./who.ts";
+import { tableText } from "./table.ts";
+import { requireUser, shownTime } from "./who.ts";
 
 const USER_WORD = "USER is a login name or an e-mail address.";
 const DISPLAY_NAME: CommandOption = { kind: "text", placeholder: "TEXT", description: "What people see of the user; empty for the login name" };
@@ -27,14 +28,15 @@ export const userCreate: Command = {
   details: ["The user has no key, password or membership yet: see assay help key create, assay help user passwd and assay help member add."],
   options: { "display-name": DISPLAY_NAME, email: EMAIL, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["NAME"] },
+  check(args) {
+    const [name] = args.positionals;
+    return [...(name === undefined || matches(USER_NAME, name) ? [] : [`NAME: give ${NAME_RULE}`]), ...profileProblems(args)];
+  },
   async run(args, io) {
     const name = args.positionals[0] ?? "";
     const displayName = args.texts.get("display-name")?.[0] ?? "";
     const email = args.texts.get("email")?.[0] ?? null;
-    const problems = profileProblems(displayName, email);
-    if (!matches(USER_NAME, name)) problems.unshift(`NAME: give ${NAME_RULE}`);
-    refuseUsage(problems, "user create");
     const directory = await dataDirectory(args, io);
     const user = withData(directory, (data) => change(data, () => {
       if (data.store.users.find(name)) throw commandFailure(`there is a user ${name} already`);
@@ -60,7 +62,11 @@ export const userList: Command = {
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const users = withData(directory, ({ store }) => store.users.list());
-    io.stdout(args.switches.has("json") ? `${JSON.stringify({ users: users.map(present) })}\n` : users.map(line).join(""));
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ users: users.map(present) })}\n`);
+    else {
+      const row = (user: UserRow): string[] => [user.name, shownTime(user.created_at), user.email ?? "-", user.display_name || user.name];
+      io.stdout(tableText(["USER", "CREATED", "E-MAIL", "NAME"], users.map(row), "no users"));
+    }
     return EXIT.done;
   },
 };
@@ -72,7 +78,7 @@ export const userShow: Command = {
   details: [USER_WORD],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const shown = withData(directory, ({ store }) => {
@@ -110,15 +116,18 @@ export const userSet: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
+  check(args) {
+    const [setsName, setsEmail, forgets] = [args.texts.has("display-name"), args.texts.has("email"), args.switches.has("no-email")];
+    const problems = profileProblems(args);
+    if (forgets && setsEmail) problems.push("--no-email: give it or --email, not both");
+    if (!forgets && !setsEmail && !setsName) problems.push("give --display-name, --email or --no-email");
+    return problems;
+  },
   async run(args, io) {
     const displayName = args.texts.get("display-name")?.[0];
     const address = args.texts.get("email")?.[0];
     const forgets = args.switches.has("no-email");
-    const problems = profileProblems(displayName ?? "", address ?? null);
-    if (forgets && address !== undefined) problems.push("--no-email: give it or --email, not both");
-    if (!forgets && address === undefined && displayName === undefined) problems.push("give --display-name, --email or --no-email");
-    refuseUsage(problems, "user set");
     const directory = await dataDirectory(args, io);
     const { user, changed } = withData(directory, (data) => change(data, () => {
       const { store } = data;
@@ -147,7 +156,7 @@ export const userDisable: Command = {
   ],
   options: { force: { kind: "switch", description: "Also where an organization is left without an admin" }, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const done = withData(directory, (data) => change(data, () => {
@@ -186,7 +195,7 @@ export const userEnable: Command = {
   details: [USER_WORD, "The next login gives the roles of their groups. Keys, passwords and other memberships do not come back by themselves."],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1 },
+  positionals: { least: 1, most: 1, names: ["USER"] },
   async run(args, io) {
     const directory = await dataDirectory(args, io);
     const { name, changed } = withData(directory, (data) => change(data, () => {
@@ -202,7 +211,9 @@ export const userEnable: Command = {
 const isLastAdmin = (store: Store, membership: UserMembership, user: UserRow): boolean =>
   !keepsAdmin(store.organizations.members(membership.organization_id), new Map([[user.name, null]]));
 
-function profileProblems(displayName: string, email: string | null): string[] {
+function profileProblems({ texts }: Args): string[] {
+  const displayName = texts.get("display-name")?.[0] ?? "";
+  const email = texts.get("email")?.[0] ?? null;
   const problems: string[] = [];
   if (!isDisplayName(displayName)) problems.push("--display-name: give a text of at most 256 characters on one line");
   if (email !== null && !isEmail(email)) problems.push("--email: give an e-mail address");

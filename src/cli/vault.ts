@@ -58,6 +58,7 @@ export const vaultCopy: Command = {
   ],
   options: { to: TO, ...EVIDENCE_OPTIONS },
   takesConfig: false,
+  check: (args) => (targetOf(args) === null ? ["--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory"] : []),
   run: (args, io) =>
     withMove(args, io, async (move) => {
       const copied = await copy(move, args, io);
@@ -82,6 +83,7 @@ export const vaultMigrate: Command = {
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
+  check: (args) => (targetOf(args) === null ? ["--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory"] : []),
   run: (args, io) =>
     withMove(args, io, async (move) => {
       const { data, directory, from, to, source, target, signal } = move;
@@ -112,11 +114,16 @@ function lockToRemove(directory: string): Lock {
 
 type Move = { directory: string; data: Data; from: string; to: string; source: Vault; target: Vault; signal: AbortSignal };
 
+/** The place that --to names; null for what is none. */
+function targetOf({ texts }: Args): string | null {
+  const [asked = ""] = texts.get("to") ?? [];
+  return asked === IN_DIRECTORY ? IN_DIRECTORY : parseEvidenceStore(asked);
+}
+
 /** Opens both places for `work`, and closes them. */
 async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>): Promise<number> {
-  const [asked = ""] = args.texts.get("to") ?? [];
-  const to = asked === IN_DIRECTORY ? IN_DIRECTORY : parseEvidenceStore(asked);
-  if (to === null) throw commandFailure("--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory", EXIT.usage);
+  const to = targetOf(args);
+  if (to === null) throw new Error("the check of the command line let a place pass that is none");
   const { directory, access } = await evidenceDirectory(args, io);
   const data = openData(directory);
   try {

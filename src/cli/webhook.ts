@@ -1,17 +1,20 @@
 /** `assay webhook`: doors for the webhooks of SonarQube and LaunchDarkly. Works with and without a running server. */
 import { newSecret } from "../assay.ts";
+import { cut } from "../domain/excerpt.ts";
 import type { SonarFlowNames } from "../domain/webhook/sonar.ts";
 import { WEBHOOK_KINDS } from "../store/inbound-webhooks.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
+import { listed } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
-import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
+import { DATA_OPTIONS, dataDirectory, directoryAndUrl, PUBLIC_URL_OPTIONS } from "./configuration.ts";
 import { change, withData } from "./data.ts";
 import type { Data } from "./data.ts";
 import { commandFailure, EXIT } from "./frame.ts";
 import type { Command, Io } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
+import { tableText } from "./table.ts";
 import { requireOrganization, shownTime } from "./who.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization that records what comes in" };
@@ -20,33 +23,37 @@ const FLOW_OPTIONS: Readonly<Record<string, CommandOption>> = {
   "flow-prefix": { kind: "text", placeholder: "TEXT", description: "sonar: what such a name begins with" },
   "flow-suffix": { kind: "text", placeholder: "TEXT", description: "sonar: what such a name ends with" },
 };
-const KIND = { least: 1, most: 1 };
+const KIND = { least: 1, most: 1, names: ["KIND"], words: WEBHOOK_KINDS };
 
 export const webhookEnable: Command = {
   name: "webhook enable",
   summary: "Take in the webhooks of another product",
   usage: "KIND --org NAME --data DIRECTORY",
   details: [
-    "KIND is sonar or launch-darkly. Prints the address and the secret to enter there; the secret is not shown again.",
+    "KIND is sonar or launch-darkly. Prints the address and the secret to enter there; the secret is not shown again. The",
+    "address begins with the public URL of the server, so run it with the options, variables or file of the server.",
     "What comes in is recorded by a service account made for it. Enabling again keeps address and secret and changes the options.",
   ],
-  options: { org: ORG, ...FLOW_OPTIONS, ...DATA_OPTIONS },
+  options: { org: ORG, ...FLOW_OPTIONS, ...PUBLIC_URL_OPTIONS },
   takesConfig: false,
   positionals: KIND,
+  check: (args) => [...orgProblems(args), ...kindProblems(args), ...settingsProblems(args)],
   async run(args, io) {
-    const kind = kindOf(args, "webhook enable");
+    const kind = kindOf(args);
     const settings = settingsOf(args, kind);
-    return onOrganization(args, io, "webhook enable", ({ store }, organization) => {
+    const { directory, ...address } = await directoryAndUrl(args, io);
+    const urls = urlsOf(args, io, address);
+    return onOrganization(args, directory, ({ store }, organization) => {
       if (organization.kind !== "shared") throw commandFailure(`${organization.name} is a personal organization, which has no service accounts; webhooks need one`);
       const operator = operatorOf(store, "webhook enable");
       const known = store.inboundWebhooks.inUse(organization.id, kind);
       if (known) {
         operator.configureWebhook(organization.id, known, settings);
-        return told(args, io, { ...shown(known), settings }, `the ${kind} webhook of ${organization.name} is enabled already; its address and its secret stay as they are\n${pathOf(known)}\n`);
+        const stays = `the ${kind} webhook of ${organization.name} is enabled already; its address and its secret stay as they are\n`;
+        return urls.told({ ...shown(known), settings }, `${stays}${urls.of(known)}\n`);
       }
       const hook = operator.createWebhook(organization.id, { kind, settings, publicId: newSecret(), secret: newSecret(), accountName: freeName(store, organization.id, kind) });
-      const text = `address: ${pathOf(hook)} (below the public URL of this server)\nsecret:  ${hook.secret}\n`;
-      return told(args, io, { ...shown(hook), secret: hook.secret }, text);
+      return urls.told({ ...shown(hook), secret: hook.secret }, `address: ${urls.of(hook)}\nsecret:  ${hook.secret}\n`);
     });
   },
 };
@@ -56,14 +63,23 @@ export const webhookList: Command = {
   summary: "List the webhooks that are taken in",
   usage: "--org NAME --data DIRECTORY",
   details: ["Shows the address of each, and when something last came in; never a secret."],
-  options: { org: ORG, ...DATA_OPTIONS },
+  options: { org: ORG, ...PUBLIC_URL_OPTIONS },
   takesConfig: false,
-  run: (args, io) =>
-    onOrganization(args, io, "webhook list", ({ store }, organization) => {
+  check: (args) => orgProblems(args),
+  async run(args, io) {
+    const { directory, ...address } = await directoryAndUrl(args, io);
+    const urls = urlsOf(args, io, address);
+    return onOrganization(args, directory, ({ store }, organization) => {
       const hooks = store.inboundWebhooks.list(organization.id);
-      const line = (hook: InboundWebhookRow): string => `${hook.kind}  ${hook.disabled_at === null ? pathOf(hook) : "disabled"}, ${lastCall(hook)}\n`;
-      return told(args, io, { webhooks: hooks.map(shown) }, hooks.map(line).join(""));
-    }),
+      const row = (hook: InboundWebhookRow): string[] => {
+        const { kind, disabled_at, last_received_at: at } = hook;
+        return [kind, at === null ? "never" : shownTime(at), disabled_at === null ? urls.of(hook) : "disabled"];
+      };
+      const text = tableText(["KIND", "LAST CALL", "ADDRESS"], hooks.map(row), `${organization.name} takes in no webhooks`);
+      const tell = hooks.some(({ disabled_at }) => disabled_at === null) ? urls.told : told(args, io);
+      return tell({ webhooks: hooks.map(shown) }, text);
+    });
+  },
 };
 
 export const webhookRotate: Command = {
@@ -74,13 +90,14 @@ export const webhookRotate: Command = {
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
   positionals: KIND,
+  check: (args) => [...orgProblems(args), ...kindProblems(args)],
   async run(args, io) {
-    const kind = kindOf(args, "webhook rotate-secret");
-    return onOrganization(args, io, "webhook rotate-secret", ({ store }, organization) => {
+    const kind = kindOf(args);
+    return onOrganization(args, await dataDirectory(args, io), ({ store }, organization) => {
       const hook = inUse(store, organization, kind);
       const secret = newSecret();
       operatorOf(store, "webhook rotate-secret").setWebhookSecret(organization.id, hook, secret);
-      return told(args, io, { ...shown(hook), secret }, `secret: ${secret}\n`);
+      return told(args, io)({ ...shown(hook), secret }, `secret: ${secret}\n`);
     });
   },
 };
@@ -93,21 +110,20 @@ export const webhookDisable: Command = {
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
   positionals: KIND,
+  check: (args) => [...orgProblems(args), ...kindProblems(args)],
   async run(args, io) {
-    const kind = kindOf(args, "webhook disable");
-    return onOrganization(args, io, "webhook disable", ({ store }, organization) => {
+    const kind = kindOf(args);
+    return onOrganization(args, await dataDirectory(args, io), ({ store }, organization) => {
       const hook = inUse(store, organization, kind);
       operatorOf(store, "webhook disable").disableWebhook(organization.id, hook);
-      return told(args, io, { disabled: kind }, `disabled the ${kind} webhook of ${organization.name}\n`);
+      return told(args, io)({ disabled: kind }, `disabled the ${kind} webhook of ${organization.name}\n`);
     });
   },
 };
 
 /** Runs `work` on the organization that --org names, in one transaction, and then says what it gave. */
-async function onOrganization(args: Args, io: Io, command: string, work: (data: Data, organization: OrganizationRow) => () => void): Promise<number> {
-  const name = args.texts.get("org")?.[0];
-  if (name === undefined) throw commandFailure(["--org: name the organization", `see assay help ${command}`], EXIT.usage);
-  const directory = await dataDirectory(args, io);
+function onOrganization(args: Args, directory: string, work: (data: Data, organization: OrganizationRow) => () => void): number {
+  const name = args.texts.get("org")?.[0] ?? "";
   const tell = withData(directory, (data) =>
     change(data, () => work(data, requireOrganization(data.store, name))),
   );
@@ -116,28 +132,61 @@ async function onOrganization(args: Args, io: Io, command: string, work: (data: 
 }
 
 /** Says it after the commit: what is printed has happened. */
-const told = (args: Args, io: Io, json: object, text: string) => (): void => io.stdout(args.switches.has("json") ? `${JSON.stringify(json)}\n` : text);
+type Tell = (json: object, text: string) => () => void;
 
-function kindOf(args: Args, command: string): WebhookKind {
-  const word = args.positionals[0];
-  const kind = WEBHOOK_KINDS.find((one) => one === word);
-  if (!kind) throw commandFailure([`there is no webhook ${JSON.stringify(String(word).slice(0, 100))}: say ${WEBHOOK_KINDS.join(" or ")}`, `see assay help ${command}`], EXIT.usage);
+const told = (args: Args, io: Io): Tell => (json, text) => () => io.stdout(args.switches.has("json") ? `${JSON.stringify(json)}\n` : text);
+
+/** The addresses to enter in the other product. `told` says something with such an address in it. */
+type Urls = { of(hook: InboundWebhookRow): string; told: Tell };
+
+function urlsOf(args: Args, io: Io, { baseUrl, isDerived }: { baseUrl: string; isDerived: boolean }): Urls {
+  const hint = "base-url is not set here, so the address follows from the listen address: give --base-url URL as the server has it\n";
+  return {
+    of: (hook) => `${baseUrl}${pathOf(hook)}`,
+    told: (json, text) => () => {
+      told(args, io)(json, text)();
+      if (isDerived && !args.switches.has("json")) io.stderr(hint);
+    },
+  };
+}
+
+const orgProblems = ({ texts }: Args): string[] => (texts.has("org") ? [] : ["--org: name the organization"]);
+
+const findKind = ({ positionals: [word] }: Args): WebhookKind | undefined => WEBHOOK_KINDS.find((one) => one === word);
+
+const kindProblems = (args: Args): string[] =>
+  args.positionals.length === 0 || findKind(args)
+    ? []
+    : [`there is no webhook ${JSON.stringify(cut(args.positionals[0] ?? "", 100))}: say ${listed(WEBHOOK_KINDS)}`];
+
+function kindOf(args: Args): WebhookKind {
+  const kind = findKind(args);
+  if (!kind) throw new Error("the check of the command line let a kind of webhook pass that is none");
   return kind;
 }
 
-function settingsOf(args: Args, kind: WebhookKind): SonarFlowNames | Record<string, never> {
-  const text = (name: string): string | undefined => args.texts.get(name)?.[0];
-  const given = Object.keys(FLOW_OPTIONS).filter((name) => text(name) !== undefined);
-  if (kind !== "sonar") {
-    if (given.length > 0) throw commandFailure(`--${given[0]}: only the sonar webhook has this option`, EXIT.usage);
-    return {};
+/** How flows are named that a scan does not name; `from` may be any text before it is checked. */
+const flowNamesOf = ({ texts }: Args): { from: string; prefix: string; suffix: string } => ({
+  from: texts.get("flow-name")?.[0] ?? "key", prefix: texts.get("flow-prefix")?.[0] ?? "", suffix: texts.get("flow-suffix")?.[0] ?? "",
+});
+
+function settingsProblems(args: Args): string[] {
+  const kind = findKind(args);
+  const given = Object.keys(FLOW_OPTIONS).filter((name) => args.texts.has(name));
+  if (kind !== undefined && kind !== "sonar") return given.map((name) => `--${name}: only the sonar webhook has this option`);
+  const { from, prefix, suffix } = flowNamesOf(args);
+  const problems = isSource(from) ? [] : ["--flow-name: say key or name"];
+  for (const [option, value] of [["flow-prefix", prefix], ["flow-suffix", suffix]] as const) {
+    if (!/^[a-zA-Z0-9.\-_~]{0,100}$/.test(value)) problems.push(`--${option}: up to 100 letters, digits and . - _ ~`);
   }
-  const from = text("flow-name") ?? "key";
-  if (from !== "key" && from !== "name") throw commandFailure("--flow-name: say key or name", EXIT.usage);
-  const [prefix = "", suffix = ""] = [text("flow-prefix"), text("flow-suffix")];
-  for (const [option, value] of [["flow-prefix", prefix], ["flow-suffix", suffix]] as const)
-    if (!/^[a-zA-Z0-9.\-_~]{0,100}$/.test(value)) throw commandFailure(`--${option}: up to 100 letters, digits and . - _ ~`, EXIT.usage);
-  return { from, prefix, suffix };
+  return problems;
+}
+
+const isSource = (text: string): text is SonarFlowNames["from"] => text === "key" || text === "name";
+
+function settingsOf(args: Args, kind: WebhookKind): SonarFlowNames | Record<string, never> {
+  const { from, prefix, suffix } = flowNamesOf(args);
+  return kind === "sonar" && isSource(from) ? { from, prefix, suffix } : {};
 }
 
 /** The name of the account that acts for the webhook: taken ones are left alone. */
@@ -165,6 +214,3 @@ const shown = (hook: InboundWebhookRow) => ({
   disabled_at: hook.disabled_at,
   last_received_at: hook.last_received_at,
 });
-
-const lastCall = ({ last_received_at: at }: InboundWebhookRow): string =>
-  at === null ? "nothing came in yet" : `last call ${shownTime(at)}`;

@@ -2,7 +2,7 @@
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
 import type { UserRow } from "../store/users.ts";
-import { commandFailure, EXIT } from "./frame.ts";
+import { commandFailure } from "./frame.ts";
 
 /** A user by login name, or by e-mail address in whatever case; login names hold no `@`. @throws a command failure. */
 export function requireUser(store: Store, word: string): UserRow {
@@ -16,11 +16,6 @@ export function requireOrganization(store: Store, name: string): OrganizationRow
   const row = store.organizations.find(name);
   if (!row) throw commandFailure(`there is no organization ${JSON.stringify(name.slice(0, 100))}`);
   return row;
-}
-
-/** @throws a command failure with exit code 2 that lists all problems, when there are some. */
-export function refuseUsage(problems: readonly string[], command: string): void {
-  if (problems.length > 0) throw commandFailure([...problems, `see assay help ${command}`], EXIT.usage);
 }
 
 /** A time as people read it, to the second. */

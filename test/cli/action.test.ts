@@ -49,9 +49,9 @@ test("what does not exist is named, and wrong usage explained", () =>
     const table: [string[], number, string][] = [
       [["nope", "1"], 1, 'there is no organization "nope"'],
       [["acme", "9"], 1, "Action '9' does not exist in organization 'acme'"],
-      [["acme", "alerts"], 2, '"alerts" is no number of an action and no type of notifications'],
-      [["acme", "01"], 2, '"01" is no number of an action and no type of notifications'],
-      [["acme"], 2, "2 arguments are needed, 1 given"],
+      [["acme", "alerts"], 2, '"alerts" is not the number of an action, and not a type of notifications'],
+      [["acme", "01"], 2, '"01" is not the number of an action, and not a type of notifications'],
+      [["acme"], 2, "argument NUMBER is missing"],
     ];
     for (const [words, code, problem] of table) {
       const outcome = await cli(["action", "secret", ...words, "--data", data]);

@@ -11,8 +11,8 @@ const OPTIONS: Record<string, CommandOption> = {
   tag: { kind: "text", placeholder: "TAG", repeatable: true, description: "" },
 };
 
-const parse = (argv: string[], { takesConfig = true, least = 0, most = 0 } = {}) =>
-  parseArguments(argv, { options: OPTIONS, takesConfig, positionals: { least, most } });
+const parse = (argv: string[], { takesConfig = true, least = 0, most = 0, words = undefined as string[] | undefined } = {}) =>
+  parseArguments(argv, { options: OPTIONS, takesConfig, positionals: { least, most, names: ["FIRST", "SECOND"], ...(words && { words }) } });
 
 const test = suite("args");
 
@@ -21,7 +21,7 @@ test("switches, texts, configuration and positionals are told apart", () => {
     ["ops", "--json", "--description", "my laptop", "--listen=h:1", "--tag", "a", "--tag=b", "--data", "d", "--", "--json"],
     { least: 1, most: 2 },
   );
-  assert.is(problems, null);
+  assert.equal(problems, []);
   assert.equal(args, {
     switches: new Set(["json"]),
     texts: new Map([["description", ["my laptop"]], ["tag", ["a", "b"]]]),
@@ -32,8 +32,8 @@ test("switches, texts, configuration and positionals are told apart", () => {
 
 test("nothing, a repeated switch, -h, a lone dash, empty and dashed values", () => {
   assert.equal(parse([]).args, { switches: new Set(), texts: new Map(), flags: {}, positionals: [] });
-  assert.equal(parse(["-h", "--json", "--json"]).args?.switches, new Set(["help", "json"]));
-  assert.equal(parse(["-"], { most: 1 }).args?.positionals, ["-"]);
+  assert.equal(parse(["-h", "--json", "--json"]).args.switches, new Set(["help", "json"]));
+  assert.equal(parse(["-"], { most: 1 }).args.positionals, ["-"]);
   assert.equal(parse(["--data", "-", "--description=", "--listen=-x"]).args, {
     switches: new Set(), texts: new Map([["description", [""]]]), flags: { data: "-", listen: "-x" }, positionals: [],
   });
@@ -58,7 +58,7 @@ test("mistakes, one by one", () => {
     [["--"], []],
     [[""], ['unexpected argument ""']],
   ];
-  for (const [argv, expected] of table) assert.equal(parse(argv).problems ?? [], expected, argv.join(" "));
+  for (const [argv, expected] of table) assert.equal(parse(argv).problems, expected, argv.join(" "));
 });
 
 test("all mistakes are told at once", () => {
@@ -68,18 +68,25 @@ test("all mistakes are told at once", () => {
   ]);
 });
 
+test("what is understood of a line with mistakes is given too", () => {
+  const { args } = parse(["--nope", "--data", "d", "--description=x", "--json=1", "a"], { most: 1 });
+  assert.equal([args.flags, [...args.texts], args.positionals], [{ data: "d" }, [["description", ["x"]]], ["a"]]);
+});
+
 test("configuration options are unknown to a command without configuration", () => {
   assert.equal(parse(["--listen=x"], { takesConfig: false }).problems, ["unknown option --listen"]);
 });
 
 test("the number of positionals", () => {
-  assert.equal(parse([], { least: 1, most: 1 }).problems, ["an argument is missing"]);
-  assert.equal(parse(["a"], { least: 2, most: 3 }).problems, ["2 arguments are needed, 1 given"]);
+  assert.equal(parse([], { least: 1, most: 1 }).problems, ["argument FIRST is missing"]);
+  assert.equal(parse([], { least: 2, most: 2 }).problems, ["argument FIRST is missing", "argument SECOND is missing"]);
+  assert.equal(parse(["a"], { least: 2, most: 3 }).problems, ["argument SECOND is missing"]);
+  assert.equal(parse([], { least: 1, most: 1, words: ["a", "b", "c"] }).problems, ["argument FIRST is missing: give a, b or c"]);
   assert.equal(parse(["a", "b"], { least: 1, most: 1 }).problems, ['unexpected argument "b"']);
 });
 
 test("long words are cut", () => {
-  const [problem] = parse([`--${"x".repeat(5000)}`]).problems ?? [];
+  const [problem] = parse([`--${"x".repeat(5000)}`]).problems;
   assert.is(problem, `unknown option --${"x".repeat(98)}...`);
 });
 

@@ -79,7 +79,7 @@ test("- goes through a pipe both ways, with the report on stderr", async () => {
 
 test("what cannot be meant is refused as wrong usage", async () => {
   const refusals: [string[], RegExp, object?][] = [
-    [["backup", "--data", data], /an argument is missing/],
+    [["backup", "--data", data], /argument FILE is missing/],
     [["backup", "-", "--data", data], /stdout is a terminal/, { isTty: true }],
     [["backup", "-", "--overwrite", "--verify", "--data", data], /--overwrite needs the name of a file\n.*--verify needs/],
     [["backup", "b.tar", "--without-evidence", "--allow-missing", "--data", data], /--allow-missing says nothing/],

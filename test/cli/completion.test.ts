@@ -132,7 +132,7 @@ test("no command is a group of others too, which the scripts could not tell apar
 
 test("another shell is refused", async () => {
   for (const name of ["tcsh", "constructor"]) {
-    assert.equal(await cli(["completion", name]), { code: 2, out: "", err: `assay: there is no completion for "${name}": give bash, zsh, fish\n` });
+    assert.equal(await cli(["completion", name]), { code: 2, out: "", err: `assay: there is no completion for "${name}": give bash, zsh or fish\nassay: see assay help completion\n` });
   }
 });
 

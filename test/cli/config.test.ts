@@ -15,7 +15,7 @@ test("explain tells every option of the table, and one alone by any of its names
     "--smtp-url URL\n    Mail server for notifications; without one none are mailed.\n    variable ASSAY_SMTP_URL, key smtp_url, secret\n" +
     "    takes smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode special characters as in %40\n";
   for (const name of ["smtp-url", "smtp_url", "ASSAY_SMTP_URL"]) assert.equal(await cli(["config", "explain", name]), { code: 0, out: text, err: "" });
-  assert.equal(await cli(["config", "explain", "nothing"]), { code: 2, out: "", err: 'assay: there is no option "nothing"; see assay config explain\n' });
+  assert.equal(await cli(["config", "explain", "nothing"]), { code: 2, out: "", err: 'assay: there is no option "nothing"; assay config explain lists all\nassay: see assay help config explain\n' });
 });
 
 test("show prints what counts and where it came from, with secrets masked", async () => {

@@ -60,9 +60,10 @@ test("list shows what matters on one line each, newest first, and no path of a w
     assert.equal(await cli(["deliveries", "list", "--data", data]), {
       code: 0, err: "",
       out: [
-        `${ids[2]}  2023-11-14T22:13:23Z  waiting    other  subject c -> EMAIL ann@x.example, bob@x.example, 0 attempts`,
-        `${ids[1]}  2023-11-14T22:13:22Z  dead       acme  subject b -> WEBHOOK https://hooks.example:8443/..., 1 attempt: no\\u000a\\u001b[31manswer`,
-        `${ids[0]}  2023-11-14T22:13:21Z  delivered  acme  subject a -> WEBHOOK https://hooks.example:8443/..., 1 attempt`,
+        `${"ID".padEnd(32)}  CREATED               STATE      ORGANIZATION  SUBJECT    TO                                      ATTEMPTS  NEXT ATTEMPT  LAST ERROR`,
+        `${ids[2]}  2023-11-14T22:13:23Z  waiting    other         subject c  EMAIL ann@x.example, bob@x.example      0         -             -`,
+        `${ids[1]}  2023-11-14T22:13:22Z  dead       acme          subject b  WEBHOOK https://hooks.example:8443/...  1         -             no\\u000a\\u001b[31manswer`,
+        `${ids[0]}  2023-11-14T22:13:21Z  delivered  acme          subject a  WEBHOOK https://hooks.example:8443/...  1         -             -`,
         "",
       ].join("\n"),
     });

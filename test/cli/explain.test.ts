@@ -334,7 +334,7 @@ test("what cannot be explained is refused with what to do", () =>
         '"prod#x" is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}', '"XYZ" is no fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain",
       ]],
       [["prod", "abcd"], 2, ['"abcd" is no fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain"]],
-      [[], 2, ["an argument is missing", "see assay help explain"]],
+      [[], 2, ["argument ENV is missing", "see assay help explain"]],
     ];
     for (const [words, code, lines] of cases)
       assert.equal(await explain(data, ...words), { code, out: "", err: lines.map((line) => `assay: ${line}\n`).join("") }, words.join(" "));

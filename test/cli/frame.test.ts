@@ -43,7 +43,7 @@ const COMMANDS: Command[] = [
   command("key create", {
     usage: "USER --description TEXT",
     options: { description: { kind: "text", placeholder: "TEXT", description: "What the key is for" } },
-    positionals: { least: 1, most: 1 },
+    positionals: { least: 1, most: 1, names: ["USER"] },
     run: async (args, io) => {
       io.stdout(`${args.positionals.join()} ${args.texts.get("description")?.join()} ${args.switches.has("json")}\n`);
       return EXIT.done;
@@ -82,7 +82,8 @@ Commands:
 
 Topics:
 ${TOPICS}
-assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide.
+assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide, and
+assay help WORD finds what mentions a word.
 `;
 
 const KEY_HELP = `Usage: assay key COMMAND [OPTIONS]
@@ -140,12 +141,15 @@ test("wrong usage: exit code 2 and a word on stderr", async () => {
     [["key", "--json"], '{"error":"key needs another word: key create, key list, key revoke"}\n'],
     [["key", "creat"], 'assay: unknown command "key creat"; did you mean key create?\n'],
     [["help", "key", "creat"], 'assay: unknown command "key creat"; did you mean key create?\n'],
-    [["help", "nope"], 'assay: unknown command "nope"; see assay help\n'],
-    [["help", "serve", "now"], 'assay: there is no command "serve now"\n'],
+    [["help", "xyzzy"], 'assay: unknown command "xyzzy"; see assay help\n'],
+    [["help", "verfy"], 'assay: unknown command "verfy"; did you mean verify?\n'],
+    [["help", "key", "xyzzy"], 'assay: unknown command "key xyzzy"; see assay help\n'],
+    [["help", "verify", "xyzzy"], 'assay: there is no command "verify xyzzy"\n'],
+    [["help", "--"], 'assay: options follow the command: assay COMMAND --; see assay help\n'],
     [["--json", "serve"], '{"error":"options follow the command: assay COMMAND --json; see assay help"}\n'],
     [["serve", "now"], 'assay: unexpected argument "now"\nassay: see assay help serve\n'],
     [["key", "list", "--listen=x"], "assay: unknown option --listen\nassay: see assay help key list\n"],
-    [["key", "create", "--json", "--x"], '{"error":"unknown option --x; an argument is missing; see assay help key create"}\n'],
+    [["key", "create", "--json", "--x"], '{"error":"unknown option --x; argument USER is missing; see assay help key create"}\n'],
   ];
   for (const [argv, err] of table) {
     assert.equal(await run(...argv), { code: 2, out: "", err }, argv.join(" "));
@@ -189,7 +193,7 @@ test("a topic of the guide is printed as it is, after the help of a command of i
   assert.match(text, /^# \S/);
   assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });
   assert.equal(await run("help", "Configuration"), { code: 0, out: text, err: "" });
-  assert.match((await run("help", "configuratio")).err, "unknown command");
+  assert.match((await run("help", "configuratio")).out, /^Nothing is called "configuratio"; these have it:\n\nTopics:\n {2}configuration {2,}\S/);
   const named = { ...(COMMANDS[0] as Command), name: "configuration" };
   const { io, out } = capture();
   assert.is(await runCli([named], ["help", "configuration"], io), 0);

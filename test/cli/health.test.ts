@@ -110,9 +110,9 @@ overTls("over https its own certificate is not questioned, that of a URL is", ()
 
 test("wrong usage is told", async () => {
   for (const [args, message] of [
-    [["--url", "ftp://localhost"], '--url: "ftp://localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH'],
-    [["--url", "http://u:p@localhost"], '--url: "http://u:p@localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH'],
-    [["--timeout", "soon"], '--timeout: "soon" is not accepted, give a duration such as 5s, from 1s to 10m'],
+    [["--url", "ftp://localhost"], '--url: "ftp://localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health'],
+    [["--url", "http://u:p@localhost"], '--url: "http://u:p@localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health'],
+    [["--timeout", "soon"], '--timeout: "soon" is not accepted, give a duration such as 5s, from 1s to 10m\nassay: see assay help health'],
     [["--listen", "127.0.0.1:0"], "the server takes any free port, so this cannot know which: give --url URL"],
   ] as const) assert.equal(await cli(["health", ...args]), { code: 2, out: "", err: `assay: ${message}\n` });
 });

@@ -30,7 +30,10 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
       assert.ok(works());
 
       const listed = await cli(["key", "list", ...owner, "--data", data]);
-      assert.is(listed.out.split("\n").at(-2), `${id?.[1]}  never expires, never used: ci job`);
+      assert.is(listed.out.split("\n")[0], `${"ID".padEnd(32)}  CREATED               EXPIRES  LAST USED  DESCRIPTION`);
+      const [keyId = "", created = "", ...rest] = (listed.out.split("\n").at(-2) ?? "").split(/ {2,}/);
+      assert.equal([keyId, rest], [id?.[1], ["never", "never", "ci job"]]);
+      assert.match(created, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
       assert.not.match(listed.out, made.out.trim());
 
       assert.equal(await cli(["key", "revoke", id?.[1] ?? "", ...owner, "--data", data]), { code: 0, out: `revoked ${id?.[1]}: ci job\n`, err: "" });
@@ -89,7 +92,7 @@ test("an end, and nothing that steers the terminal, is shown in the list", () =>
   given(async (data) => {
     await cli(["key", "create", ...ACCOUNT, "--description", "a\u001b[31m\nb", "--expires-at", "2099-12-31T23:59:59Z", "--data", data]);
     const { out } = await cli(["key", "list", ...ACCOUNT, "--data", data]);
-    assert.match(out, /^[0-9a-f-]{32} {2}expires 2099-12-31T23:59:59Z, never used: a\\u001b\[31m\\u000ab\n$/);
+    assert.match(out, /\n[0-9a-f-]{32} {2}\S{20} {2}2099-12-31T23:59:59Z {2}never {6}a\\u001b\[31m\\u000ab\n$/);
   }));
 
 test("wrong usage is told with all mistakes and exit code 2; nothing is made", () =>
@@ -120,7 +123,7 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
       const { code, out, err } = await cli(["key", "create", ...options, "--data", data]);
       assert.equal([code, out, err], [2, "", [...problems, "see assay help key create"].map((problem) => `assay: ${problem}\n`).join("")], options.join(" "));
     }
-    assert.is((await cli(["key", "revoke", ...USER, "--data", data])).err, "assay: an argument is missing\nassay: see assay help key revoke\n");
+    assert.is((await cli(["key", "revoke", ...USER, "--data", data])).err, "assay: argument ID is missing\nassay: see assay help key revoke\n");
     assert.equal(countRows(data), before);
   }));
 

@@ -36,7 +36,7 @@ test("add, change, list and remove; the history and the audit log tell all of it
     assert.equal(await member(data, "set-role", "ANN@example.COM", ...ACME, "--role", "admin"), done("changed acme/ann: reader -> admin\n"));
     assert.equal(await member(data, "set-role", "ann", ...ACME, "--role", "admin"), done("unchanged acme/ann: admin\n"));
     const { out } = await member(data, "list", ...ACME);
-    assert.match(out, /^ann {2}admin since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: Ann B\.\nops {2}admin since \S+Z: ops\n$/);
+    assert.match(out, /^USER {2}ROLE {3}SINCE {17}NAME\nann {3}admin {2}\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ {2}Ann B\.\nops {3}admin {2}\S+Z {2}ops\n$/);
     assert.equal(await member(data, "remove", "ann", ...ACME), done("removed acme/ann: admin -> no member\n"));
     assert.is(roleOf(data, "ann"), null);
     const script = ["operator", "script"];
@@ -126,7 +126,7 @@ test("what cannot be done is said, and changes nothing", () =>
       [["set-role", "ann", ...ACME], 2, [roles, "see assay help member set-role"]],
       [["remove", "ann"], 2, [org, "see assay help member remove"]],
       [["list"], 2, [org, "see assay help member list"]],
-      [["add", ...ACME, ...role], 2, ["an argument is missing", "see assay help member add"]],
+      [["add", ...ACME, ...role], 2, ["argument USER is missing", "see assay help member add"]],
       [["add", "ann", ...ACME, ...role, "--force"], 2, ["unknown option --force", "see assay help member add"]],
     ];
     for (const [words, code, problems] of table) {

@@ -19,7 +19,7 @@ test("openapi prints the document, with the public address that was given", asyn
 test("openapi refuses what is no public address", async () => {
   assert.equal(await cli(["openapi", "--base-url", "a.example"]), {
     code: 2, out: "",
-    err: 'assay: --base-url: "a.example" is not accepted, give an http or https URL of the host, without /api/v2, user name, query or fragment\n',
+    err: 'assay: --base-url: "a.example" is not accepted, give an http or https URL of the host, without /api/v2, user name, query or fragment\nassay: see assay help openapi\n',
   });
 });
 

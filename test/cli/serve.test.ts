@@ -64,7 +64,7 @@ test("mistakes of the configuration are told at once, with exit code 2, before a
     const { code, out, err } = await cli(["serve", "--listen", "nowhere", "--evidence-limit", "5"], { cwd: directory, env: { ASSAY_LISTN: "x" } });
     assert.equal([code, out], [2, ""]);
     assert.equal(err.split("\n").map((line) => line.split(":")[1]), [
-      " listen (flag --listen)", " evidence-limit (flag --evidence-limit)", " unknown variable ASSAY_LISTN", " data is not set", undefined,
+      " listen (flag --listen)", " evidence-limit (flag --evidence-limit)", " unknown variable ASSAY_LISTN; did you mean ASSAY_LISTEN?", " data is not set", undefined,
     ]);
     assert.equal(readdirSync(directory), []);
   }));

@@ -21,8 +21,10 @@ async function unit(...args: string[]): Promise<string> {
 
 const settings = (text: string, name: string): string[] => text.split("\n").flatMap((line) => (line.startsWith(`${name}=`) ? [line.slice(name.length + 1)] : []));
 
-const refused = async (args: readonly string[], message: string): Promise<void> =>
-  assert.equal(await cli(["systemd", ...args]), { code: 2, out: "", err: `assay: ${message}\n` });
+const refused = async (args: readonly string[], ...messages: string[]): Promise<void> =>
+  assert.equal(await cli(["systemd", ...args]), { code: 2, out: "", err: messages.map((message) => `assay: ${message}\n`).join("") });
+
+const SEE = "see assay help systemd";
 
 test("the plain unit is hardened, gives up on what no restart mends, and leaves out what V8 cannot bear", async () => {
   const text = await unit();
@@ -97,13 +99,14 @@ test("variables of this shell are not the service's", async () => {
 
 test("what cannot be put into a unit is refused", async () => {
   await refused(["--smtp-url", "smtp://u:p@mail.example.com", "--metrics-key", "0123456789abcdef"],
-    "--smtp-url, --metrics-key: every user of the machine can read a unit; write it into a file and give that with --config FILE");
-  await refused(["--data", "/srv/assay"], "--data: the service has its data in /var/lib/assay; for another disk mount that at /var/lib/private/assay");
-  await refused(["--group", "a b"], '--group: "a b" is no name of a group');
+    "--smtp-url, --metrics-key: every user of the machine can read a unit; write it into a file and give that with --config FILE",
+    "smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too", SEE);
+  await refused(["--data", "/srv/assay"], "--data: the service has its data in /var/lib/assay; for another disk mount that at /var/lib/private/assay", SEE);
+  await refused(["--group", "a b"], '--group: "a b" is no name of a group', SEE);
   await refused(["--socket", "--listen", "localhost:80"], "--listen: systemd takes no host names for a socket: give an address in place of localhost");
   await refused(["--socket", "--listen", "127.0.0.1:0"], "--listen: a socket unit needs a port");
   for (const path of ["assay", "/opt/my assay", "/opt/$HOME/assay", ""]) {
-    await refused(["--executable", path], `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`);
+    await refused(["--executable", path], `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`, SEE);
   }
   await refused(["--tls-cert", "/etc/cert.pem"], "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too");
   const missing = await cli(["systemd", "--config", "/nonexistent.yaml"]);

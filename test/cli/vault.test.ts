@@ -157,7 +157,7 @@ test("wrong words are refused, and missing keys told", async () => {
   await onData(async ({ directory, place, vault }) => {
     for (const to of [[], ["--to", "elsewhere"], ["--to", "s3://"]]) {
       const refused = await vault("migrate", ...to);
-      assert.equal([refused.code, refused.err], [2, "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\n"]);
+      assert.equal([refused.code, refused.err], [2, "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\nassay: see assay help vault migrate\n"]);
     }
     const keyless = await cli(["vault", "migrate", "--to", place, "--data", directory]);
     assert.equal([keyless.code, keyless.err], [1, `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`]);

@@ -76,11 +76,8 @@ test("a server does not start there, and leaves nothing behind", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
     const io = { stdout: () => undefined, stderr: () => undefined, env: {}, cwd: home, onCrash: () => undefined, onSignal: () => undefined, pid: 1, forget: () => undefined, stopRequested: () => Promise.resolve("SIGTERM") } as unknown as Io;
-    const args = (...more: string[]) => {
-      const parsed = parseArguments(["--data", data, "--listen", "127.0.0.1:0", ...more], { options: {}, takesConfig: true, positionals: { least: 0, most: 0 } });
-      if (!parsed.args) throw new Error("wrong arguments");
-      return parsed.args;
-    };
+    const accepts = { options: {}, takesConfig: true, positionals: { least: 0, most: 0, names: [] } };
+    const args = (...more: string[]) => parseArguments(["--data", data, "--listen", "127.0.0.1:0", ...more], accepts).args;
     await runServer(args(), io, { checkResponses: false, machine: on("nfs4") }).then(
       () => assert.unreachable("it should not start"),
       (error: unknown) => assert.instance(error, NetworkFileSystemError),

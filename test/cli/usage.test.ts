@@ -1,0 +1,171 @@
+/** What every command says to a command line that cannot be meant, over the table of commands. */
+import { readdirSync } from "node:fs";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { cli, inDirectory } from "./in-process.ts";
+
+const test = suite("cli/usage");
+
+const words = (name: string): string[] => name.split(" ");
+
+/** The problems of a run as lines without the program's name. */
+async function problemsOf(argv: readonly string[], cwd: string): Promise<string[]> {
+  const { code, out, err } = await cli(argv, { cwd });
+  assert.equal([code, out], [2, ""], `assay ${argv.join(" ")}: ${err}`);
+  return err.trimEnd().split("\n").map((line) => line.replace(/^assay: /, ""));
+}
+
+/** Options and words that a usage line asks for, each as its alternatives: outside of brackets, or of (a | b). */
+function demandedBy(usage: string): string[][] {
+  const demanded: string[][] = [];
+  const rest = usage.replace(/\[[^\]]*(?:\[[^\]]*\][^\]]*)*\]/g, " ").replace(/\(([^)]*)\)/g, (_, choice: string) => {
+    demanded.push(choice.split("|").map((one) => one.trim().split(" ")[0] ?? ""));
+    return " ";
+  });
+  // Session revoke writes its alternatives without brackets.
+  if (/ \| /.test(rest)) return [...demanded, [rest.split(" ")[0] ?? ""], ...(rest.includes("--data") ? [["--data"]] : [])];
+  for (const match of rest.matchAll(/(--[a-z-]+)(?: [A-Za-z|-]+)?|([A-Z][A-Z|.-]*|bash\|zsh\|fish)/g)) demanded.push([match[1] ?? match[2] ?? ""]);
+  return demanded;
+}
+
+test("the usage lines are understood by these tests", () => {
+  assert.equal(demandedBy("ID (--user NAME | --org NAME --service-account NAME) --data DIRECTORY"), [["--user", "--org"], ["ID"], ["--data"]]);
+  assert.equal(demandedBy("--org NAME [--flow NAME [--trail NAME]] --reason TEXT [--by NAME] --data DIRECTORY"), [["--org"], ["--reason"], ["--data"]]);
+  assert.equal(demandedBy("ENV[#N] [FINGERPRINT] [--org NAME] --data DIRECTORY"), [["ENV"], ["--data"]]);
+  assert.equal(demandedBy("[OPTIONS]"), []);
+});
+
+test("the words of a command are called what its usage line calls them", () => {
+  for (const { name, usage, positionals } of COMMANDS) {
+    for (const word of positionals?.names ?? []) assert.ok(usage.includes(word), `${name}: ${word} is not in ${usage}`);
+    assert.ok((positionals?.names.length ?? 0) >= (positionals?.least ?? 0), name);
+  }
+});
+
+for (const { name, usage } of COMMANDS) {
+  const demanded = demandedBy(usage);
+  if (demanded.length === 0) continue;
+
+  test(`assay ${name} without arguments names every one that is missing, and makes nothing`, () =>
+    inDirectory(async (cwd) => {
+      const problems = await problemsOf(words(name), cwd);
+      for (const alternatives of demanded) {
+        const isNamed = alternatives.some((word) => problems.some((problem) => problem.includes(word.replace(/\|-$/, ""))));
+        assert.ok(isNamed, `${alternatives.join(" or ")} is not named in: ${problems.join(" / ")}`);
+      }
+      assert.equal(readdirSync(cwd), []);
+    }));
+
+  test(`assay ${name} tells of an unknown option beside what is missing`, () =>
+    inDirectory(async (cwd) => {
+      const alone = await problemsOf(words(name), cwd);
+      const both = await problemsOf([...words(name), "--frobnicate"], cwd);
+      assert.is(both[0], "unknown option --frobnicate");
+      for (const problem of alone) assert.ok(both.includes(problem), `${problem} is not in: ${both.join(" / ")}`);
+    }));
+}
+
+for (const { name, options, takesConfig } of COMMANDS) {
+  const takesData = options["data"] !== undefined;
+  if (!takesConfig && !takesData) continue;
+
+  test(`assay ${name} tells of an unknown option beside wrong values of the configuration, from wherever they come`, () =>
+    inDirectory(async (cwd) => {
+      const ofFile = await problemsOf([...words(name), "--frobnicate", "--config", "missing.yaml"], cwd);
+      assert.ok(ofFile.some((problem) => problem.startsWith("cannot read missing.yaml")), ofFile.join(" / "));
+      if (name === "systemd") return;
+      const { err } = await cli([...words(name), "--frobnicate", "--data="], { cwd, env: takesConfig ? { ASSAY_LISTEN: "nowhere", ASSAY_LISTNE: "x" } : {} });
+      assert.match(err, /unknown option --frobnicate\n/);
+      assert.match(err, /data \(flag --data\): "" is not accepted/);
+      if (!takesConfig) return;
+      assert.match(err, /listen \(variable ASSAY_LISTEN\): "nowhere" is not accepted/);
+      assert.match(err, /unknown variable ASSAY_LISTNE; did you mean ASSAY_LISTEN\?/);
+    }));
+}
+
+/** A command line with wrong values, and how the problems begin that it must tell, whatever else is wrong. */
+const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
+  ["init --org -- --user . --email x", ["--org needs a value"]],
+  ["init --org=. --user=. --email x", ["--org: give a name", "--user: give a name", "--email: give an e-mail address"]],
+  ["user create .. --email x", ["NAME: give a name", "--email: give an e-mail address"]],
+  ["user set ann --email a@b --no-email", ["--no-email: give it or --email"]],
+  ["session revoke x --all", ["give ID, --user USER or --all"]],
+  ["member add ann --org acme --role king", ["--role: give admin, member, snapshotter or reader"]],
+  ["member set-role ann --role king", ["--org: give the name", "--role: give admin"]],
+  ["key create --user ann --org acme --expires-in soon", ["say who holds the key", "--description: give a text", "--expires-in: give a duration"]],
+  ["webhook enable gitlab", ["--org: name the organization", 'there is no webhook "gitlab"']],
+  ["webhook enable sonar --org acme --flow-name x --flow-prefix /", ["--flow-name: say key or name", "--flow-prefix: up to 100 letters"]],
+  ["webhook enable launch-darkly --org acme --flow-suffix x", ["--flow-suffix: only the sonar webhook"]],
+  ["webhook disable gitlab --org acme", ['there is no webhook "gitlab"']],
+  ["deliveries list --state lost --limit 0 --action x", ["--state: give waiting, delivered or dead", "--limit: give a number", "--action: give --org too"]],
+  ["deliveries retry x --org acme", ["say which messages"]],
+  ["action secret acme first", ['"first" is not the number of an action']],
+  ["retention set --trails-after 1h", ["--org: say which", "--trails-after: give whole days"]],
+  ["retention hold --org acme --trail t", ["--reason: say why", "--trail: give --flow too"]],
+  ["retention run --plan x --limit 0", ["--plan: give the plan", "--limit: give a number"]],
+  ["retention deleted --limit x --before y", ["--org: say which", "--limit: give a number", "--before: give the number"]],
+  ["explain #1 zz", ['"#1" is no snapshot', '"zz" is no fingerprint']],
+  ["vault copy --to elsewhere", ["--to: give s3://BUCKET"]],
+  ["vault migrate --to elsewhere", ["--to: give s3://BUCKET"]],
+  ["backup - --overwrite", ["--overwrite needs the name of a file"]],
+  ["config explain nothing", ['there is no option "nothing"']],
+  ["completion tcsh", ['there is no completion for "tcsh": give bash, zsh or fish']],
+  ["openapi --base-url x", ['--base-url: "x" is not accepted']],
+  ["health --url x --timeout 1", ['--url: "x" is not accepted', '--timeout: "1" is not accepted']],
+  ["systemd --group=- --executable assay --metrics-key x --data d", ["--metrics-key: every user", "--data: the service", "--group:", "--executable:"]],
+  ["serve --listen nowhere --json-limit 1", ["listen (flag --listen)", "json-limit (flag --json-limit)"]],
+  ["config show --tls-key k.pem", ["tls-cert and tls-key belong together"]],
+];
+
+for (const [line, expected] of WRONG_VALUES)
+  test(`wrong flags and wrong values are told together: assay ${line}`, () =>
+    inDirectory(async (cwd) => {
+      for (const more of [[], ["--frobnicate"], ["--frobnicate", "--json=x"]]) {
+        const problems = await problemsOf([...line.split(" "), ...more], cwd);
+        const wanted = [...expected, ...more.map((flag) => (flag === "--frobnicate" ? `unknown option ${flag}` : "--json takes no value"))];
+        for (const start of wanted) assert.ok(problems.some((problem) => problem.startsWith(start)), `${start} is not in: ${problems.join(" / ")}`);
+        assert.is(new Set(problems).size, problems.length, "each once");
+      }
+      assert.equal(readdirSync(cwd), []);
+    }));
+
+/** A word that names nothing, and what a search for it must show. */
+const SEARCHES: readonly (readonly [string[], readonly RegExp[]])[] = [
+  [["oidc"], [/^ {2}logins .*\n/m, /^ {2}--oidc-issuer URL /m, /^ {2}--oidc-client-auth METHOD /m]],
+  [["OpenID"], [/^ {2}logins .*\(section OpenID Connect \(single sign-on, SSO\)\)$/m, /^ {2}user enable /m]],
+  [["s3"], [/^ {2}evidence-storage /m, /^ {2}vault copy /m, /^ {2}--s3-endpoint URL /m]],
+  [["policy"], [/^ {2}getting-started /m]],
+  [["policies"], [/^ {2}getting-started /m]],
+  [["roles"], [/^ {2}logins .*\(section Roles\)$/m, /^ {2}member set-role /m, /^ {2}--oidc-roles /m]],
+  [["SSO"], [/^ {2}logins /m]],
+  [["--listen"], [/^ {2}--listen HOST:PORT /m, /^ {2}--metrics-listen /m]],
+  [["ASSAY_BACKUP_EVERY"], [/^ {2}--backup-every DURATION /m]],
+  [["expires"], [/^ {2}key create /m]],
+  [["smtp", "tls"], [/^ {2}--smtp-tls MODE /m]],
+];
+
+for (const [argv, expected] of SEARCHES)
+  test(`assay help ${argv.join(" ")} finds what has it`, async () => {
+    const { code, out, err } = await cli(["help", ...argv]);
+    assert.equal([code, err], [0, ""]);
+    assert.ok(out.startsWith(`Nothing is called ${JSON.stringify(argv.join(" "))}; these have it:\n\n`), out);
+    for (const pattern of expected) assert.match(out, pattern);
+  });
+
+test("a search finds the beginnings of words, and takes a word as it is written", async () => {
+  for (const words of [["rocess"], ["s3", "xyzzy"], [".*"], ["("], ["\\"], ["--"], ["x".repeat(100_000)]]) {
+    const { code, out } = await cli(["help", ...words]);
+    assert.equal([code, out], [2, ""], words.join(" ").slice(0, 50));
+  }
+});
+
+test("everything that a search shows can be asked for", async () => {
+  const { out } = await cli(["help", "evidence"]);
+  const names = (part: string) => (new RegExp(`^${part}:\\n((?: {2}.*\\n)+)`, "m").exec(out)?.[1] ?? "").split("\n").flatMap((line) => /^ {2}(\S+(?: \S+)*?)(?: {2}|$)/.exec(line)?.[1] ?? []);
+  assert.ok(names("Topics").length > 3 && names("Commands").length > 3 && names("Options").length > 1, out);
+  for (const name of [...names("Topics"), ...names("Commands")]) assert.is((await cli(["help", ...name.split(" ")])).code, 0, name);
+  for (const name of names("Options")) assert.is((await cli(["config", "explain", (name.split(" ")[0] ?? "").slice(2)])).code, 0, name);
+});
+
+test.run();
