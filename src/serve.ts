@@ -69,6 +69,8 @@ export type ServeOptions = {
   logger: Logger;
   /** Whether answers are checked against their declared shapes. */
   checkResponses: boolean;
+  /** Puts the data directory back as it was before this start; called when the start fails, while nobody else can use it. */
+  undoDirectory?: () => void;
   /** Runs on the opened store before anybody can connect; what it throws ends the start. */
   beforeListening?: (data: { db: Db; store: Store }) => void;
 };
@@ -104,6 +106,7 @@ const DOCUMENT_LIMIT = 10 * 1_048_576;
 export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { directory, config, logger } = options;
   const closers: (() => unknown)[] = [];
+  let isRefused = false;
   const close = async (): Promise<void> => {
     let first: unknown = null;
     for (let closer = closers.pop(); closer; closer = closers.pop()) {
@@ -119,7 +122,13 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
   try {
     const { evidence, staging } = prepareDirectory(directory);
     const lock = lockDirectory(directory);
-    closers.push(lock.release);
+    closers.push(() => {
+      try {
+        if (isRefused) options.undoDirectory?.();
+      } finally {
+        lock.release();
+      }
+    });
 
     const db = openDatabase(directory, systemSources.now());
     closers.push(() => {
@@ -277,6 +286,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       },
     };
   } catch (error) {
+    isRefused = true;
     await close().catch((second: unknown) => logger.error({ err: second }, "closing after a failed start"));
     throw error;
   }

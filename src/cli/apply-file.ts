@@ -6,7 +6,8 @@
  * alone: organizations, users, members, accounts and keys beyond the file stay as they are, and nothing is ever deleted.
  * Things are recognised by name: organizations and users by theirs, members by their user, service accounts by their name
  * within the organization, keys by their description within their owner. A key without `key` is minted once and shown
- * once; where a key of that description exists already, nothing is minted.
+ * once; where a key of that description exists already, nothing is minted. A key without a description, or with an empty
+ * one, is described as "from an apply file".
  *
  *     organizations:
  *       - name: acme
@@ -68,6 +69,14 @@ export type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null
 /** What a name of an organization or a user looks like, in words. */
 export const NAME_RULE = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
 
+/** What a name of a service account looks like, in words. */
+export const ACCOUNT_NAME_RULE = "a name of 1 to 64 letters, digits and hyphens";
+
+/** Whether a text can name a service account (semantics 1.5). */
+export function isAccountName(value: string): boolean {
+  return value.length <= 64 && matches(SERVICE_ACCOUNT_NAME, value);
+}
+
 /** Whether a text may be what people see of a user: one line of at most 256 characters, empty for the login name. */
 export function isDisplayName(value: string): boolean {
   return /^[^\p{Cc}]{0,256}$/u.test(value);
@@ -82,6 +91,9 @@ export function isEmail(value: string): boolean {
 export function isKeyDescription(value: string): boolean {
   return /^.{1,256}$/su.test(value);
 }
+
+/** What a key of an apply file is called that has no description: the API demands one (semantics 1.6), and keys are known by it. */
+export const DEFAULT_KEY_DESCRIPTION = "from an apply file";
 
 // More would only bury the first mistakes, from which the others mostly follow.
 const MOST_PROBLEMS = 100;
@@ -131,18 +143,14 @@ const NAME = text(
   (value) => matches(USER_NAME, value),
   NAME_RULE,
 );
-// semantics 1.5
-const ACCOUNT_NAME = text(
-  (value) => value.length <= 64 && matches(SERVICE_ACCOUNT_NAME, value),
-  "a name of 1 to 64 letters, digits and hyphens",
-);
+const ACCOUNT_NAME = text(isAccountName, ACCOUNT_NAME_RULE);
 const DISPLAY_NAME = text(isDisplayName, "a text of at most 256 characters on one line");
 const EMAIL = text(isEmail, "an e-mail address or null");
 const ROLE = choice<Role>(ROLES);
 const YES_NO = scalar<boolean>((value) => (typeof value === "boolean" ? value : null), "true or false", false);
 
 // semantics 1.6
-const DESCRIPTION = text(isKeyDescription, "a text of 1 to 256 characters");
+const DESCRIPTION = unlessEmpty(text(isKeyDescription, "a text of up to 256 characters"), DEFAULT_KEY_DESCRIPTION);
 const EXPIRES_AT = scalar<number>(
   (value) => (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST_EXPIRY ? Number(value) : null),
   "whole epoch seconds from 0, which is never, to 4102444800",
@@ -239,15 +247,13 @@ function checkOrganizations(reading: Reading, plan: ApplyPlan): void {
 // A key identifies its owner, so one text cannot serve two. E-mail addresses are looked up without case (semantics 1.3).
 function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
   const keys = new Map<string, Place>();
-  const addresses = new Map<string, Place>();
-  const claim = (taken: Map<string, Place>, id: string, place: Place, problem: string): void => {
-    const earlier = taken.get(id);
-    if (earlier) reading.refuse(place, `${problem} of line ${earlier.line}`);
-    else taken.set(id, place);
-  };
+  const holders = new Map<string, UserPlan>();
   const claimKeys = (apiKeys: readonly ApiKeyPlan[], where: string): void => {
     apiKeys.forEach(({ key, place }, index) => {
-      if (key) claim(keys, key, place, `${where}.api_keys[${index}].key: this is the same key as the one`);
+      if (!key) return;
+      const earlier = keys.get(key);
+      if (earlier) reading.refuse(place, `${where}.api_keys[${index}].key: this is the same key as the one of line ${earlier.line}`);
+      else keys.set(key, place);
     });
   };
   plan.organizations.forEach(({ serviceAccounts }, index) => {
@@ -255,11 +261,22 @@ function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
       claimKeys(apiKeys, `organizations[${index}].service_accounts[${position}]`);
     });
   });
-  plan.users.forEach(({ apiKeys, email, place }, index) => {
-    claimKeys(apiKeys, `users[${index}]`);
-    if (!email) return;
-    claim(addresses, email.toLowerCase(), place, `users[${index}].email: this is the same address as that of the user`);
+  plan.users.forEach((user, index) => {
+    claimKeys(user.apiKeys, `users[${index}]`);
+    if (!user.email) return;
+    const holder = holders.get(user.email.toLowerCase());
+    if (!holder) holders.set(user.email.toLowerCase(), user);
+    else reading.refuse(user.place, `users[${index}].email: ${show(user.email)} is also the address of user ${show(holder.name)} of line ${holder.place.line}`);
   });
+}
+
+/** Takes `value` for a field that is left out, has no value, or is an empty text. */
+function unlessEmpty(reader: Reader<string>, value: string): Reader<string> {
+  return {
+    ...reader,
+    read: (reading, node, where) => (isScalar(node) && (node.value === null || node.value === "") ? value : reader.read(reading, node, where)),
+    absent: { value },
+  };
 }
 
 function optional<T>(reader: Reader<T>, value: NoInfer<T>): Reader<T> {

@@ -126,7 +126,7 @@ function applyServiceAccount(applying: Applying, organization: Named, plan: Serv
   const { store, operator, tell } = applying;
   const name = `${organization.name}/${plan.name}`;
   const account = store.serviceAccounts.find(organization.id, plan.name);
-  const id = account?.id ?? operator.createServiceAccount(organization.id, plan.name, plan.privilege);
+  const id = account?.id ?? operator.createServiceAccount(organization.id, { name: plan.name, privilege: plan.privilege });
   if (account) {
     const differences = difference("privilege", account.privilege, plan.privilege);
     if (differences.length > 0) operator.setPrivilege(account, plan.privilege);
@@ -218,7 +218,7 @@ function checkUser(checking: Checking, user: UserPlan, where: string): void {
   const holder = user.email === null ? null : store.users.findByEmail(user.email);
   // Somebody whose address this plan changes too gives it up; that two of the plan want the same was refused by the reader.
   if (holder && holder.name !== user.name && !users.has(holder.name)) {
-    refuse(user.place, `${where}.email: this is the address of user "${holder.name}" already`);
+    refuse(user.place, `${where}.email: ${JSON.stringify(user.email)} is the address of user "${holder.name}" already`);
   }
   checkKeys(checking, user.apiKeys, known ? { userId: known.id } : null, where);
 }

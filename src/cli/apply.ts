@@ -13,7 +13,7 @@ export const apply: Command = {
   details: [
     "FILE may be - for standard input. What the file names is created, or brought to what the file says; what it does not",
     "name stays as it is. All of it is applied or nothing, and a second run changes nothing. A key without a text is minted",
-    "and printed once. Works while a server runs on the same data directory.",
+    "and printed once. The data directory is created where it is missing. Works while a server runs on it.",
   ],
   options: DATA_OPTIONS,
   takesConfig: false,
@@ -22,7 +22,7 @@ export const apply: Command = {
     const directory = await dataDirectory(args, io);
     const file = args.positionals[0] ?? "";
     const plan = await readPlan(io, file);
-    const changes = withData(directory, (data) => applyWhole(data, plan, file, "apply"));
+    const changes = withData(directory, (data) => applyWhole(data, plan, file, "apply"), true);
     io.stdout(args.switches.has("json") ? `${JSON.stringify({ changes })}\n` : describeChanges(changes, true));
     return EXIT.done;
   },

@@ -8,6 +8,8 @@ import { join } from "node:path";
 import { newPublicId, prepareDirectory, systemSources } from "../assay.ts";
 import { agreedPlace, openPlace, partsToRead } from "../evidence.ts";
 import type { EvidenceAccess, OpenedEvidence } from "../evidence.ts";
+import { noteDirectory } from "../fresh-directory.ts";
+import type { DirectoryBefore } from "../fresh-directory.ts";
 import { loadAddon } from "../store/addon.ts";
 import { openDatabase, openReadOnly, readHeader, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/database.ts";
 import type { Db } from "../store/database.ts";
@@ -20,16 +22,34 @@ import { commandFailure } from "./frame.ts";
 export type Data = { readonly db: Db; readonly store: Store };
 
 /**
- * Runs `work` on the opened data and closes it again. `create` says whether a missing directory is made.
+ * Runs `work` on the opened data and closes it again. `create` says whether a missing directory is made, which is taken back
+ * where `work` fails.
  * @throws a command failure for a directory that is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
  *   DataDirectoryInUseError when the schema must be brought up to date while a server runs.
  */
 export function withData<T>(directory: string, work: (data: Data) => T, create = false): T {
+  const before = create ? noteDirectory(directory) : null;
   const data = openData(directory, { create });
   try {
     return work(data);
+  } catch (error) {
+    if (before?.isFresh === true) undoCreation(data, directory, before);
+    throw error;
   } finally {
     data.db.close();
+  }
+}
+
+/** Takes back a directory in which nothing was stored, unless somebody else uses it by now. */
+function undoCreation({ db, store }: Data, directory: string, before: DirectoryBefore): void {
+  if (isServed(directory)) return;
+  const lock = lockDirectory(directory);
+  try {
+    if (store.users.count() > 0 || store.organizations.list().length > 0) return;
+    db.close();
+    before.undo();
+  } finally {
+    lock.release();
   }
 }
 
@@ -139,7 +159,7 @@ export function loadLibrary(directory: string | null): void {
 /** @throws a command failure where there is no data directory; UnfinishedRestoreError. */
 export function requireData(directory: string): void {
   refuseUnfinished(directory);
-  const makers = "assay serve, assay dev and assay init create one";
+  const makers = "assay serve, assay dev, assay init and assay apply create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw commandFailure(`there is no data directory ${directory}; ${makers}`);
   }

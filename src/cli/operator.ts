@@ -38,10 +38,18 @@ export function operatorOf(store: Store, operation: string) {
       note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
     },
     /** The name must be free in the organization. @returns its key. */
-    createServiceAccount(organizationId: number, name: string, privilege: Role): number {
-      const id = store.serviceAccounts.create({ organizationId, name, description: null, privilege, creatingUserId: "" });
+    createServiceAccount(organizationId: number, account: { name: string; privilege: Role; description?: string | null }): number {
+      const { name, privilege, description = null } = account;
+      const id = store.serviceAccounts.create({ organizationId, name, description, privilege, creatingUserId: "" });
       note(organizationId, "service_account.created", name, { privilege });
       return id;
+    },
+    /** Removes an account through which no enabled webhook acts, with its keys. @returns how many of them worked. */
+    deleteServiceAccount(account: { id: number; organization_id: number; name: string; privilege: Role }): number {
+      const keys = store.apiKeys.listActive(account.id).map((key) => key.public_id);
+      note(account.organization_id, "service_account.deleted", account.name, { privilege: account.privilege, keys });
+      store.serviceAccounts.remove(account.id);
+      return keys.length;
     },
     setPrivilege(account: { id: number; organization_id: number; name: string; privilege: Role }, privilege: Role): void {
       store.serviceAccounts.setPrivilege(account.id, privilege);

@@ -1,9 +1,11 @@
 /** `assay serve`, and what it shares with `assay dev`: a server from its configuration to its end. */
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../assay.ts";
 import type { Machine } from "../doctor/check.ts";
 import { refuseNetworkFileSystem } from "../doctor/file-system.ts";
 import { listenText } from "../config.ts";
+import { noteDirectory } from "../fresh-directory.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
@@ -108,27 +110,38 @@ export async function runServer(
     refuseNetworkFileSystem(directory, config.networkFilesystem, rules.machine);
     if (sockets) logger.info({ descriptors: sockets.map(({ fd }) => fd), in_place_of: listenText(config.listen) }, "systemd handed over the sockets to listen on");
     if (tls) tellCertificate(logger, tls, "serving with this certificate");
-    // First of all, because the data directory is one of the places from which the library can be loaded.
-    prepareDirectory(directory);
-    loadLibrary(directory);
+    const before = noteDirectory(directory);
+    try {
+      // First of all, because the data directory is one of the places from which the library can be loaded.
+      prepareDirectory(directory);
+      loadLibrary(directory);
+    } catch (error) {
+      // Without a lock: another process may have set it up meanwhile.
+      if (!existsSync(join(directory, "assay.db"))) before.undo();
+      throw error;
+    }
+    // A start that is refused takes back a directory that it made, and with it the keys that it minted.
+    let untold = "";
     const instance = await startInstance({
       directory, config, authorities, logger, sockets,
       tls: tls && tls.pair,
       evidence: evidenceAccess(config, authorities, io),
       derivesBaseUrl: sources.baseUrl === "default",
       checkResponses: rules.checkResponses,
+      undoDirectory: () => before.undo(),
       beforeListening(data) {
         rules.setUp?.(data, directory);
         if (bootstrap === null) return;
         const changes = applyWhole(data, bootstrap.plan, bootstrap.name, "bootstrap").filter(({ outcome }) => outcome !== "unchanged");
-        if (!json) io.stdout(describeChanges(changes, false));
-        else if (changes.length > 0) io.stdout(`${JSON.stringify({ changes })}\n`);
+        const text = !json ? describeChanges(changes, false) : changes.length > 0 ? `${JSON.stringify({ changes })}\n` : "";
+        if (before.isFresh) untold = text;
+        else io.stdout(text);
       },
     }).catch((error: unknown) => {
       throw listenFailure(error, config, sockets !== null) ?? error;
     });
     const { text, fields } = (rules.announce ?? addresses)(instance);
-    io.stdout(json ? `${JSON.stringify(fields)}\n` : text);
+    io.stdout(untold + (json ? `${JSON.stringify(fields)}\n` : text));
     notifier.ready(statusOf(instance));
     started.resolve(instance);
     logger.info({ signal: await stop }, "stopping");

@@ -223,7 +223,7 @@ function profileProblems({ texts }: Args): string[] {
 /** `owner` is who may have the address already. */
 function refuseTakenEmail(store: Store, email: string | null, owner: UserRow | null): void {
   const holder = email === null ? null : store.users.findByEmail(email);
-  if (holder && holder.id !== owner?.id) throw commandFailure(`this is the e-mail address of user ${holder.name} already`);
+  if (holder && holder.id !== owner?.id) throw commandFailure(`${JSON.stringify(email)} is the e-mail address of user ${holder.name} already`);
 }
 
 const presentLogins = ({ hasPassword, identities, sessions }: { hasPassword: boolean; identities: readonly IdentityRow[]; sessions: number }) => ({

@@ -89,6 +89,14 @@ good("either part may be left out, and a list may be empty", () => {
   }
 });
 
+good("a key without a description, or with an empty one, has a description of its own", () => {
+  for (const fields of ["", "description: ''", 'description: ""', "description: null", "description: "]) {
+    const { plan, problems } = parseApplyFile(`users: [{name: u, api_keys: [{${fields}}]}]`);
+    assert.is(problems, null, fields);
+    assert.equal(plan?.users[0]?.apiKeys.map(({ description, key }) => ({ description, key })), [{ description: "from an apply file", key: null }], fields);
+  }
+});
+
 good("the same names and descriptions under different owners", () => {
   const text = `organizations:
   - {name: a, members: [{user: u, role: member}], service_accounts: [{name: bot, api_keys: [{description: ci}]}]}
@@ -201,15 +209,12 @@ const TABLE: [string, string[]][] = [
   [user("email: nobody"), ['line 1 column 26: users[0].email: "nobody" is not accepted, give an e-mail address or null']],
   [user("email: a@b@c"), ['line 1 column 26: users[0].email: "a@b@c" is not accepted, give an e-mail address or null']],
   ["users: [{name: a, email: x@Y}, {name: b, email: X@y}]", [
-    "line 1 column 32: users[1].email: this is the same address as that of the user of line 1",
+    'line 1 column 32: users[1].email: "X@y" is also the address of user "a" of line 1',
   ]],
   // Keys
-  [user("api_keys: [{}]"), ["line 1 column 30: users[0].api_keys[0].description: it is missing"]],
-  [user("api_keys: [{description: ''}]"), [
-    'line 1 column 44: users[0].api_keys[0].description: "" is not accepted, give a text of 1 to 256 characters',
-  ]],
+  [user("api_keys: [{}, {description: ''}]"), ['line 1 column 34: users[0].api_keys[1]: "from an apply file" stands in line 1 already']],
   [user(`api_keys: [{description: ${"é".repeat(257)}}]`), [
-    `line 1 column 44: users[0].api_keys[0].description: "${"é".repeat(99)}... is not accepted, give a text of 1 to 256 characters`,
+    `line 1 column 44: users[0].api_keys[0].description: "${"é".repeat(99)}... is not accepted, give a text of up to 256 characters`,
   ]],
   [key("key: 0123456789abcde"), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
   [key(`key: ${"k".repeat(1025)}`), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -190,7 +190,7 @@ users:
       'line 9 column 9: organizations[5].members[0]: there is no user "ghost", neither in this file nor in the database',
       "line 14 column 13: organizations[5].service_accounts[0].api_keys[0].expires_at: 1700000000 lies in the past",
       "line 15 column 13: organizations[5].service_accounts[0].api_keys[1].key: this key belongs to somebody else, give another one",
-      'line 18 column 5: users[1].email: this is the address of user "ops" already',
+      'line 18 column 5: users[1].email: "OPS@example.com" is the address of user "ops" already',
       "line 21 column 9: users[2].api_keys[0].key: this key belongs to somebody else, give another one",
       "line 23 column 17: users[3].api_keys[0].expires_at: 1 lies in the past",
     ];
@@ -209,6 +209,33 @@ users:
     assert.is((await apply(dead(`${KEY}1`))).err, `assay: standard input ${place}: this key was revoked, give a new one\nassay: nothing was applied\n`);
     assert.is((await apply(dead(`${KEY}2`))).err, `assay: standard input ${place}: this key has expired, give a new one\nassay: nothing was applied\n`);
     assert.equal([countRows(data), auditOf(data)], [rows, audit]);
+  }));
+
+test("a data directory that is missing is made, unless the file is refused", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "deep", "data");
+    const apply = (yaml: string) => cli(["apply", "-", "--data", data, "--json"], { stdin: yaml });
+    const refusals = ["users: [{nam: ops}]", "organizations: [{name: acme, members: [{user: nobody, role: admin}]}]", "users: [{name: u, api_keys: [{expires_at: 1}]}]"];
+    for (const yaml of refusals) assert.equal([(await apply(yaml)).code, readdirSync(directory)], [1, []], yaml);
+    const made = await apply("users: [{name: ops, api_keys: [{}, {description: laptop}]}]");
+    assert.equal([made.code, made.err], [0, ""]);
+    const keys = (outcome: Outcome) =>
+      (JSON.parse(outcome.out).changes as { kind: string; outcome: string; detail: string; key: string | null }[])
+        .filter(({ kind }) => kind === "api_key").map(({ outcome: what, detail, key }) => ({ what, detail, minted: key !== null }));
+    assert.equal(keys(made), [{ what: "created", detail: "from an apply file", minted: true }, { what: "created", detail: "laptop", minted: true }]);
+    const again = await apply("users: [{name: ops, api_keys: [{description: ''}]}]");
+    assert.equal(keys(again), [{ what: "unchanged", detail: "from an apply file", minted: false }]);
+    assert.is(statSync(data).mode & 0o777, 0o700);
+  }));
+
+test("a refused file leaves an empty directory empty, and one in use alone", () =>
+  inDirectory(async (directory) => {
+    const refused = "organizations: [{name: acme, members: [{user: nobody, role: admin}]}]";
+    assert.is((await cli(["apply", "-", "--data", directory], { stdin: refused })).code, 1);
+    assert.equal(readdirSync(directory), []);
+    writeFileSync(join(directory, "note"), "mine");
+    assert.is((await cli(["apply", "-", "--data", directory], { stdin: refused })).code, 1);
+    assert.is(readFileSync(join(directory, "note"), "utf8"), "mine");
   }));
 
 test("a file is read, and its name stands before its mistakes", () =>

@@ -148,11 +148,11 @@ test("who and what does not exist is named, with exit code 1", () =>
 
     const none = join(data, "none");
     assert.equal(await cli(["key", "list", ...USER, "--data", none]), {
-      code: 1, out: "", err: `assay: there is no data directory ${none}; assay serve, assay dev and assay init create one\n`,
+      code: 1, out: "", err: `assay: there is no data directory ${none}; assay serve, assay dev, assay init and assay apply create one\n`,
     });
     const empty = join(data, "staging");
     assert.equal(await cli(["key", "list", ...USER, "--data", empty]), {
-      code: 1, out: "", err: `assay: ${empty} is no data directory: it holds no assay.db; assay serve, assay dev and assay init create one\n`,
+      code: 1, out: "", err: `assay: ${empty} is no data directory: it holds no assay.db; assay serve, assay dev, assay init and assay apply create one\n`,
     });
   }));
 

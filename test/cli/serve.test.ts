@@ -4,8 +4,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { keyDigest } from "../../src/store/api-keys.ts";
 import { lockDirectory } from "../../src/store/lock.ts";
-import { cli, countRows, inDirectory, look, start } from "./in-process.ts";
+import { cli, inDirectory, look, start } from "./in-process.ts";
 import type { Started } from "./in-process.ts";
 
 const test = suite("cli/serve");
@@ -110,6 +111,53 @@ test("an address that cannot be had is told in words, and the data is free again
     await new Promise((resolve) => other.close(resolve));
   }));
 
+test("a refused start leaves no directory behind, and gives away no key of it", () =>
+  inDirectory(async (directory) => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const taken = `127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const file = join(directory, "b.yml");
+    writeFileSync(file, "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]");
+    const refusals = [
+      ["--listen", taken],
+      ["--listen", taken, "--bootstrap", file],
+      [...LISTEN, "--metrics-listen", taken],
+      [...LISTEN, "--evidence-store", "s3://assay-evidence"],
+      [...LISTEN, "--tls-cert", "missing.pem", "--tls-key", "missing.pem"],
+      [...LISTEN, "--json-limit", "1"],
+    ];
+    const empty = join(directory, "empty");
+    mkdirSync(empty);
+    for (const command of ["serve", "dev"])
+      for (const words of refusals) {
+        const { code, out } = await cli([command, "--data", join(directory, "deep", "er", "data"), ...words], { cwd: directory });
+        assert.ok(code !== 0, words.join(" "));
+        assert.is(out, "", words.join(" "));
+        assert.equal(readdirSync(directory).sort(), ["b.yml", "empty"], `${command} ${words.join(" ")}`);
+        assert.ok((await cli([command, "--data", empty, ...words], { cwd: directory })).code !== 0);
+        assert.equal(readdirSync(empty), [], `${command} ${words.join(" ")}`);
+      }
+    await new Promise((resolve) => other.close(resolve));
+  }));
+
+test("a refused start on data that was there before changes and removes nothing of it", () =>
+  inDirectory(async (directory) => {
+    const [data, file] = [join(directory, "data"), join(directory, "b.yml")];
+    writeFileSync(file, "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]");
+    assert.is((await cli(["apply", "-", "--data", data], { stdin: "organizations: []" })).code, 0);
+    const refused = await cli(["serve", "--data", data, "--listen", "192.0.2.1:8001", "--bootstrap", file]);
+    assert.is(refused.code, 1);
+    // What the bootstrap file made is stored, and its key is told this once.
+    const minted = /^ {11}([\w-]{43})$/m.exec(refused.out)?.[1] ?? "";
+    assert.ok(look(data, (store) => store.apiKeys.find(keyDigest(minted)) !== null));
+
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    await urlOf(server);
+    assert.is((await cli(["serve", "--data", data, ...LISTEN])).code, 4);
+    assert.ok(existsSync(join(data, "assay.db")), "nobody removes what another one serves");
+    assert.is((await server.stop()).code, 0);
+  }));
+
 test("the bootstrap file is applied before the server listens; what changed is told, with minted keys", () =>
   inDirectory(async (data) => {
     const file = join(data, "bootstrap.yml");
@@ -148,8 +196,7 @@ test("mistakes of the bootstrap file end the start with exit code 1: all of them
         "b.yml line 2 column 61: organizations[0].members[1]: there is no user \"y\", neither in this file nor in the database",
         "nothing was applied"].map((line) => `assay: ${line}\n`).join(""),
     });
-    assert.ok(Object.values(countRows(data)).every((count) => count === 0));
-    lockDirectory(data).release();
+    assert.equal(readdirSync(directory), ["b.yml"], "nothing is left of a start that the store refused");
   }));
 
 test("keys made and revoked beside a running server count at once; their last use is written when it stops", () =>

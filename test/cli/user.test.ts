@@ -91,7 +91,7 @@ test("what cannot be done is said, and changes nothing", () =>
     const name = "NAME: give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
     const email = "--email: give an e-mail address";
     const shown = "--display-name: give a text of at most 256 characters on one line";
-    const taken = 'this is the e-mail address of user ann already';
+    const taken = '"A@B" is the e-mail address of user ann already';
     const table: [string[], number, string[]][] = [
       [["create", "ann"], 1, ["there is a user ann already"]],
       [["create", "acme"], 1, ["there is an organization acme already, and a user's personal organization bears their name"]],

@@ -36,6 +36,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "listen.ts": ["http", "unix-socket.ts"],
   "unix-socket.ts": [],
   "file-limit.ts": [],
+  "fresh-directory.ts": [],
   "certificates.ts": [],
   "systemd.ts": ["log.ts"],
   "threads.ts": ["assets.ts", "jobs", "workers"],
