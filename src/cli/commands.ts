@@ -22,6 +22,7 @@ import { restore } from "./restore.ts";
 import { retentionDeleted, retentionPlan, retentionRun } from "./retention-run.ts";
 import { retentionHold, retentionList, retentionRelease, retentionSet, retentionUnset } from "./retention.ts";
 import { serve } from "./serve.ts";
+import { serviceAccountCreate, serviceAccountDelete, serviceAccountList } from "./service-account.ts";
 import { sessionList, sessionRevoke } from "./session.ts";
 import { systemd } from "./systemd.ts";
 import { userCreate, userDisable, userEnable, userList, userSet, userShow } from "./user.ts";
@@ -33,7 +34,7 @@ import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./web
 
 export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
-  memberAdd, memberSetRole, memberRemove, memberList, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
+  memberAdd, memberSetRole, memberRemove, memberList, serviceAccountCreate, serviceAccountList, serviceAccountDelete, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
   retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, vaultStatus, vaultCopy,
   vaultMigrate, verify, doctor, backup, restore, configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS),

@@ -13,7 +13,7 @@ import type { Command } from "./frame.ts";
 import { operatorOf } from "./operator.ts";
 import type { Owner } from "./operator.ts";
 import { tableText } from "./table.ts";
-import { requireOrganization, requireUser, shownTime } from "./who.ts";
+import { requireOrganization, requireServiceAccount, requireUser, shownTime } from "./who.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: { kind: "text", placeholder: "NAME", description: "User who holds the key; it acts in all organizations of the user" },
@@ -124,8 +124,7 @@ function ownerOption(args: Args, problems: string[] = []): (store: Store) => Own
   if (typeof org === "string" && typeof account === "string" && user === null) {
     return (store) => {
       const organization = requireOrganization(store, org);
-      const row = store.serviceAccounts.find(organization.id, account);
-      if (!row) throw commandFailure(`Service account not found: ${org} has no ${JSON.stringify(account.slice(0, 100))}`);
+      const row = requireServiceAccount(store, organization, account);
       return { serviceAccountId: row.id, organizationId: organization.id, name: `${org}/${row.name}` };
     };
   }

@@ -1,7 +1,10 @@
 /** Whom and what the words of a command line name. */
+import { cut } from "../domain/excerpt.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/organizations.ts";
+import type { ServiceAccountRow } from "../store/service-accounts.ts";
 import type { UserRow } from "../store/users.ts";
+import { isAccountName } from "./apply-file.ts";
 import { commandFailure } from "./frame.ts";
 
 /** A user by login name, or by e-mail address in whatever case; login names hold no `@`. @throws a command failure. */
@@ -16,6 +19,15 @@ export function requireOrganization(store: Store, name: string): OrganizationRow
   const row = store.organizations.find(name);
   if (!row) throw commandFailure(`there is no organization ${JSON.stringify(name.slice(0, 100))}`);
   return row;
+}
+
+/** @throws a command failure that names the command that makes one. */
+export function requireServiceAccount(store: Store, organization: OrganizationRow, name: string): ServiceAccountRow {
+  const row = store.serviceAccounts.find(organization.id, name);
+  if (row) return row;
+  const shown = cut(name, 100);
+  const makes = `assay service-account create ${isAccountName(name) ? shown : "NAME"} --org ${organization.name} makes one`;
+  throw commandFailure(`Service account not found: ${organization.name} has no ${JSON.stringify(shown)}; ${makes}`);
 }
 
 /** A time as people read it, to the second. */

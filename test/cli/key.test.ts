@@ -133,7 +133,7 @@ test("who and what does not exist is named, with exit code 1", () =>
     const table: [string[], string][] = [
       [["--user", "eve"], 'there is no user "eve"'],
       [["--org", "nope", "--service-account", "ci"], 'there is no organization "nope"'],
-      [["--org", "acme", "--service-account", "nope"], 'Service account not found: acme has no "nope"'],
+      [["--org", "acme", "--service-account", "nope"], 'Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one'],
     ];
     for (const [owner, problem] of table) {
       for (const argv of [["key", "create", "--description", "d"], ["key", "list"], ["key", "revoke", "x"]]) {

@@ -13,6 +13,7 @@ const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
   "user list": { words: [], text: "no users\n", json: { users: [] } },
   "session list": { words: [], text: "nobody is signed in\n", json: { sessions: [] } },
   "member list": { words: ["--org", "acme"], text: "acme has no members\n", json: { organization: "acme", members: [] } },
+  "service-account list": { words: ["--org", "bare"], text: "bare has no service accounts\n", json: { organization: "bare", service_accounts: [] } },
   "key list": { words: ["--org", "acme", "--service-account", "ci"], text: "no keys that work\n", json: { keys: [] } },
   "webhook list": { words: ["--org", "acme"], text: "acme takes in no webhooks\n", json: { webhooks: [] } },
   "deliveries list": { words: [], text: "no messages\n", json: { deliveries: [] } },
