@@ -92,7 +92,7 @@ export function isKeyDescription(value: string): boolean {
   return /^.{1,256}$/su.test(value);
 }
 
-/** What a key of an apply file is called that has no description: the API demands one (semantics 1.6), and keys are known by it. */
+/** Describes keys of an apply file that have no description: keys are known by it, and the API demands one (semantics 1.6). */
 export const DEFAULT_KEY_DESCRIPTION = "from an apply file";
 
 // More would only bury the first mistakes, from which the others mostly follow.
@@ -252,7 +252,8 @@ function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
     apiKeys.forEach(({ key, place }, index) => {
       if (!key) return;
       const earlier = keys.get(key);
-      if (earlier) reading.refuse(place, `${where}.api_keys[${index}].key: this is the same key as the one of line ${earlier.line}`);
+      const here = `${where}.api_keys[${index}].key`;
+      if (earlier) reading.refuse(place, `${here}: this is the same key as the one of line ${earlier.line}`);
       else keys.set(key, place);
     });
   };
@@ -265,8 +266,12 @@ function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
     claimKeys(user.apiKeys, `users[${index}]`);
     if (!user.email) return;
     const holder = holders.get(user.email.toLowerCase());
-    if (!holder) holders.set(user.email.toLowerCase(), user);
-    else reading.refuse(user.place, `users[${index}].email: ${show(user.email)} is also the address of user ${show(holder.name)} of line ${holder.place.line}`);
+    if (!holder) {
+      holders.set(user.email.toLowerCase(), user);
+      return;
+    }
+    const shared = `${show(user.email)} is also the address of user ${show(holder.name)} of line ${holder.place.line}`;
+    reading.refuse(user.place, `users[${index}].email: ${shared}`);
   });
 }
 
@@ -274,7 +279,10 @@ function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
 function unlessEmpty(reader: Reader<string>, value: string): Reader<string> {
   return {
     ...reader,
-    read: (reading, node, where) => (isScalar(node) && (node.value === null || node.value === "") ? value : reader.read(reading, node, where)),
+    read(reading, node, where) {
+      const isEmpty = isScalar(node) && (node.value === null || node.value === "");
+      return isEmpty ? value : reader.read(reading, node, where);
+    },
     absent: { value },
   };
 }

@@ -126,7 +126,8 @@ function applyServiceAccount(applying: Applying, organization: Named, plan: Serv
   const { store, operator, tell } = applying;
   const name = `${organization.name}/${plan.name}`;
   const account = store.serviceAccounts.find(organization.id, plan.name);
-  const id = account?.id ?? operator.createServiceAccount(organization.id, { name: plan.name, privilege: plan.privilege });
+  const { privilege } = plan;
+  const id = account?.id ?? operator.createServiceAccount(organization.id, { name: plan.name, privilege });
   if (account) {
     const differences = difference("privilege", account.privilege, plan.privilege);
     if (differences.length > 0) operator.setPrivilege(account, plan.privilege);

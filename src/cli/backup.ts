@@ -35,8 +35,12 @@ export const backup: Command = {
   check({ positionals: [name], switches }, io) {
     const problems: string[] = [];
     if (name === "-" && io.isTty) problems.push("-: stdout is a terminal; send it to a file or a pipe");
-    for (const option of ["overwrite", "verify"]) if (name === "-" && switches.has(option)) problems.push(`--${option} needs the name of a file`);
-    if (switches.has("without-evidence") && switches.has("allow-missing")) problems.push("--allow-missing says nothing with --without-evidence");
+    for (const option of ["overwrite", "verify"]) {
+      if (name === "-" && switches.has(option)) problems.push(`--${option} needs the name of a file`);
+    }
+    if (switches.has("without-evidence") && switches.has("allow-missing")) {
+      problems.push("--allow-missing says nothing with --without-evidence");
+    }
     return problems;
   },
   async run(args, io) {

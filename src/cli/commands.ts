@@ -34,7 +34,8 @@ import { webhookDisable, webhookEnable, webhookList, webhookRotate } from "./web
 
 export const COMMANDS: readonly Command[] = [
   serve, dev, init, apply, userCreate, userList, userShow, userSet, userPasswd, userDisable, userEnable, sessionList, sessionRevoke,
-  memberAdd, memberSetRole, memberRemove, memberList, serviceAccountCreate, serviceAccountList, serviceAccountDelete, keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
+  memberAdd, memberSetRole, memberRemove, memberList, serviceAccountCreate, serviceAccountList, serviceAccountDelete,
+  keyCreate, keyList, keyRevoke, webhookEnable, webhookList, webhookRotate,
   webhookDisable, deliveriesList, deliveriesShow, deliveriesRetry, deliveriesPurge, actionSecret, retentionSet, retentionUnset,
   retentionList, retentionHold, retentionRelease, retentionPlan, retentionRun, retentionDeleted, vacuum, explain, vaultStatus, vaultCopy,
   vaultMigrate, verify, doctor, backup, restore, configExplain, configShow, openapi, health, systemd, docker, completion(() => COMMANDS),

@@ -35,7 +35,8 @@ export function vocabularyOf(commands: readonly Command[]): Vocabulary {
     positional: (command.positionals?.most ?? 0) === 0 ? null : (command.positionals?.words ?? positionalOf(command.usage)),
   }));
   const help: CommandWords = {
-    name: "help", summary: "Tell more about a command or a topic of the operator's guide, or find what mentions a word", options: [], takesConfig: false,
+    name: "help", options: [], takesConfig: false,
+    summary: "Tell more about a command or a topic of the operator's guide, or find what mentions a word",
     positional: [...new Set([...commands.map(({ name }) => name.split(" ")[0] ?? ""), ...topicNames()])],
   };
   return { commands: [...words, help], config };

@@ -24,8 +24,10 @@ export const completion = (commands: () => readonly Command[]): Command => ({
   options: {},
   takesConfig: false,
   positionals: { least: 1, most: 1, names: [Object.keys(SHELLS).join("|")], words: Object.keys(SHELLS) },
-  check: ({ positionals: [shell] }) =>
-    shell === undefined || Object.hasOwn(SHELLS, shell) ? [] : [`there is no completion for ${JSON.stringify(cut(shell, 100))}: give ${listed(Object.keys(SHELLS))}`],
+  check({ positionals: [shell] }) {
+    if (shell === undefined || Object.hasOwn(SHELLS, shell)) return [];
+    return [`there is no completion for ${JSON.stringify(cut(shell, 100))}: give ${listed(Object.keys(SHELLS))}`];
+  },
   async run(args, io) {
     const [shell = ""] = args.positionals;
     const script = SHELLS[shell];

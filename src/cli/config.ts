@@ -15,7 +15,10 @@ export const configExplain: Command = {
   options: {},
   takesConfig: false,
   positionals: { least: 0, most: 1, names: ["OPTION"], words: Object.values(OPTIONS).map(({ flag }) => flag) },
-  check: ({ positionals: [asked] }) => (asked === undefined || optionsCalled(asked).length > 0 ? [] : [`there is no option ${JSON.stringify(cut(asked, 100))}; assay config explain lists all`]),
+  check({ positionals: [asked] }) {
+    if (asked === undefined || optionsCalled(asked).length > 0) return [];
+    return [`there is no option ${JSON.stringify(cut(asked, 100))}; assay config explain lists all`];
+  },
   async run(args, io) {
     const [asked] = args.positionals;
     const rows = asked === undefined ? ROWS : optionsCalled(asked);

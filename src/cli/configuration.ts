@@ -56,7 +56,9 @@ export async function configurationProblems(command: Command, args: Args, io: Io
 
 /** These rows of the table as options of a command. */
 const optionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
-  Object.fromEntries(rows.map(({ flag, placeholder, description, variable }) => [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }]));
+  Object.fromEntries(rows.map(({ flag, placeholder, description, variable }) => {
+    return [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }];
+  }));
 
 const DATA_ROWS: readonly Option[] = [OPTIONS.data, OPTIONS.configFile];
 const EVIDENCE_ROWS: readonly Option[] = [

@@ -16,7 +16,8 @@ import type { Db } from "../store/database.ts";
 import { IN_DIRECTORY } from "../store/evidence-place.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
-import { isServed, lockDirectory } from "../store/lock.ts";
+import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/lock.ts";
+import type { Lock } from "../store/lock.ts";
 import { commandFailure } from "./frame.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
@@ -42,8 +43,13 @@ export function withData<T>(directory: string, work: (data: Data) => T, create =
 
 /** Takes back a directory in which nothing was stored, unless somebody else uses it by now. */
 function undoCreation({ db, store }: Data, directory: string, before: DirectoryBefore): void {
-  if (isServed(directory)) return;
-  const lock = lockDirectory(directory);
+  let lock: Lock;
+  try {
+    lock = lockDirectory(directory);
+  } catch (error) {
+    if (error instanceof DataDirectoryInUseError) return;
+    throw error;
+  }
   try {
     if (store.users.count() > 0 || store.organizations.list().length > 0) return;
     db.close();

@@ -164,8 +164,9 @@ function* allDead(store: Store, within: Within): Generator<DeliveryRow> {
 }
 
 function selectionProblems(args: Args): string[] {
-  const which = (args.positionals.length > 0) === args.texts.has("org") ? ["say which messages: give their IDs, or --org for all dead ones"] : [];
-  return [...filterProblems(args), ...which];
+  const isChosenOnce = (args.positionals.length > 0) !== args.texts.has("org");
+  const choose = "say which messages: give their IDs, or --org for all dead ones";
+  return [...filterProblems(args), ...(isChosenOnce ? [] : [choose])];
 }
 
 const filterProblems = ({ texts }: Args): string[] =>
@@ -204,7 +205,8 @@ const COLUMNS = ["ID", "CREATED", "STATE", "ORGANIZATION", "SUBJECT", "TO", "ATT
 function cellsOf(row: DeliveryRow): string[] {
   const next = row.state === "waiting" && row.attempts > 0 ? shownTime(row.due_at) : "-";
   const to = `${row.type} ${shownTarget(row.target_json)}`;
-  return [row.public_id, shownTime(row.created_at), row.state, row.organization_name, row.subject, to, String(row.attempts), next, row.last_error ?? "-"];
+  const { public_id, created_at, state, organization_name, subject, attempts, last_error } = row;
+  return [public_id, shownTime(created_at), state, organization_name, subject, to, String(attempts), next, last_error ?? "-"];
 }
 
 function textOf(row: DeliveryRow, attempts: readonly AttemptRow[]): string {

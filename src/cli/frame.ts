@@ -167,7 +167,9 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
 
 function overview(commands: readonly Command[]): string {
   const guide = columns(topicNames().map((name) => [name, topicTitle(name)]));
-  const more = "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide, and\nassay help WORD finds what mentions a word.";
+  const more =
+    "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide, and\n" +
+    "assay help WORD finds what mentions a word.";
   return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\nTopics:\n${guide}\n${more}\n`;
 }
 

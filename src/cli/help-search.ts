@@ -23,16 +23,20 @@ const MAX_TOPICS = 8;
  * has them all.
  */
 export function searchHelp(commands: readonly Command[], topics: readonly Topic[], words: readonly string[]): Found | null {
-  const wanted = words.slice(0, MAX_WORDS).map((word) => word.replace(/^-+/, "")).filter((word) => /[\p{L}\p{N}]/u.test(word)).map(patternOf);
+  const bare = words.slice(0, MAX_WORDS).map((word) => word.replace(/^-+/, ""));
+  const wanted = bare.filter((word) => /[\p{L}\p{N}]/u.test(word)).map(patternOf);
   if (wanted.length === 0) return null;
   const has = (...texts: readonly string[]): boolean => hasAll(texts.join("\n"), wanted);
   // These two pages are made of the tables below.
-  const pages = topics.filter(({ name, title, text }) => (name === "options" || name === "commands" ? has(name, title) : has(name, text)));
+  const isTable = (name: string): boolean => name === "options" || name === "commands";
+  const pages = topics.filter(({ name, title, text }) => has(name, isTable(name) ? title : text));
   const found: Found = {
     topics: ranked(pages, wanted).slice(0, MAX_TOPICS).map(({ name, title, text }) => [name, `${title}${section(text, wanted)}`]),
     commands: commands
-      .filter(({ name, summary, details = [], usage, options }) =>
-        has(name, summary, usage, ...details, ...Object.entries(options).flatMap(([flag, option]) => (isOwn(option) ? [flag, option.description] : []))))
+      .filter(({ name, summary, details = [], usage, options }) => {
+        const own = Object.entries(options).filter(([, option]) => isOwn(option));
+        return has(name, summary, usage, ...details, ...own.flatMap(([flag, option]) => [flag, option.description]));
+      })
       .map(({ name, summary }) => [name, summary]),
     options: ROWS
       .filter(({ flag, variable, key, description, accepts }) => has(flag, variable, key ?? "", description, accepts))

@@ -159,7 +159,8 @@ const orgProblems = (args: Args): string[] => (orgOf(args) === "" ? ["--org: giv
 
 const findRole = ({ texts }: Args): Role | undefined => ROLES.find((word) => word === texts.get("role")?.[0]);
 
-const orgAndRoleProblems = (args: Args): string[] => [...orgProblems(args), ...(findRole(args) ? [] : [`--role: give ${listed(ROLES)}`])];
+const orgAndRoleProblems = (args: Args): string[] =>
+  [...orgProblems(args), ...(findRole(args) ? [] : [`--role: give ${listed(ROLES)}`])];
 
 function roleOf(args: Args): Role {
   const role = findRole(args);

@@ -17,7 +17,10 @@ export const openapi: Command = {
   usage: "",
   options: { [flag]: { kind: "text", placeholder, description: `Public URL of the server in the document (default ${DEFAULT_BASE_URL})` } },
   takesConfig: false,
-  check: (args) => (baseUrlOf(args) === null ? [`--${flag}: ${JSON.stringify(cut(given(args), 100))} is not accepted, give ${accepts}`] : []),
+  check(args) {
+    const problem = `--${flag}: ${JSON.stringify(cut(given(args), 100))} is not accepted, give ${accepts}`;
+    return baseUrlOf(args) === null ? [problem] : [];
+  },
   async run(args, io) {
     const baseUrl = baseUrlOf(args) ?? DEFAULT_BASE_URL;
     io.stdout(`${JSON.stringify(apiDocument(baseUrl), null, 2)}\n`);

@@ -27,7 +27,8 @@ export const restore: Command = {
   },
   takesConfig: false,
   positionals: { least: 1, most: 1, names: ["FILE"] },
-  check: ({ positionals: [name] }, io) => (name === "-" && io.stdinIsTty ? ["-: stdin is a terminal; send the backup in through a pipe"] : []),
+  check: ({ positionals: [name] }, io) =>
+    name === "-" && io.stdinIsTty ? ["-: stdin is a terminal; send the backup in through a pipe"] : [],
   async run(args, io) {
     const [name = ""] = args.positionals;
     const json = args.switches.has("json");

@@ -169,7 +169,10 @@ export const retentionDeleted: Command = {
       return retentionOf(data).runs.tombstones(organizationId, flowId, { limit, before });
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deleted: rows.map(presentTombstone) })}\n`);
-    else io.stdout(tableText(["NUMBER", "DELETED", "FLOW", "WHAT", "LAST EVENT", "DIGEST"], rows.map(tombstoneCells), "nothing was deleted"));
+    else {
+      const headers = ["NUMBER", "DELETED", "FLOW", "WHAT", "LAST EVENT", "DIGEST"];
+      io.stdout(tableText(headers, rows.map(tombstoneCells), "nothing was deleted"));
+    }
     return EXIT.done;
   },
 };

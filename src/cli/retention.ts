@@ -55,7 +55,9 @@ function daysOption(args: Args, name: string, problems: string[]): number | null
   const text = args.texts.get(name)?.[0];
   if (text === undefined) return null;
   const seconds = parseDuration(/^\d+$/.test(text) ? `${text}d` : text, DAY_S, MAX_RETENTION_DAYS * DAY_S) ?? 0;
-  if (seconds === 0 || seconds % DAY_S !== 0) problems.push(`--${name}: give whole days from 1d to ${MAX_RETENTION_DAYS}d, such as 90d or 52w`);
+  if (seconds === 0 || seconds % DAY_S !== 0) {
+    problems.push(`--${name}: give whole days from 1d to ${MAX_RETENTION_DAYS}d, such as 90d or 52w`);
+  }
   return seconds / DAY_S;
 }
 
@@ -77,8 +79,12 @@ export const retentionSet: Command = {
   ],
   options: {
     org: ORG, flow: FLOW,
-    "trails-after": { kind: "text", placeholder: "DURATION", description: "Trails with everything on them may be deleted then; whole days, like 90d" },
-    "evidence-after": { kind: "text", placeholder: "DURATION", description: "Files attached to records may be deleted then, like 30d; the records stay" },
+    "trails-after": {
+      kind: "text", placeholder: "DURATION", description: "Trails with everything on them may be deleted then; whole days, like 90d",
+    },
+    "evidence-after": {
+      kind: "text", placeholder: "DURATION", description: "Files attached to records may be deleted then, like 30d; the records stay",
+    },
     keep: { kind: "switch", description: "Keep everything, whatever the rule of the organization says" },
     ...DATA_OPTIONS,
   },

@@ -48,7 +48,9 @@ export const serviceAccountCreate: Command = {
     const made = withData(directory, (data) => change(data, () => {
       const { store } = data;
       const organization = requireOrganization(store, orgOf(args));
-      if (organization.kind === "personal") throw commandFailure(`${organization.name} is a personal organization: service accounts are for shared ones`);
+      if (organization.kind === "personal") {
+        throw commandFailure(`${organization.name} is a personal organization: service accounts are for shared ones`);
+      }
       if (store.serviceAccounts.find(organization.id, name)) throw commandFailure(`${organization.name} has a service account ${name} already`);
       const id = operatorOf(store, "service-account create").createServiceAccount(organization.id, { name, privilege, description });
       return present(store, store.serviceAccounts.get(id));
@@ -105,7 +107,10 @@ export const serviceAccountDelete: Command = {
       const organization = requireOrganization(store, orgOf(args));
       const found = requireServiceAccount(store, organization, args.positionals[0] ?? "");
       const hooks = store.serviceAccounts.enabledHooks(found.id);
-      if (hooks.length > 0) throw commandFailure(`${organization.name}/${found.name} acts for the webhooks ${listed(hooks)}: assay webhook disable ends one`);
+      if (hooks.length > 0) {
+        const name = `${organization.name}/${found.name}`;
+        throw commandFailure(`${name} acts for the webhooks ${listed(hooks)}: assay webhook disable ends one`);
+      }
       return { account: found, keys: operatorOf(store, "service-account delete").deleteServiceAccount(found) };
     }));
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ organization: orgOf(args), deleted: account.name, revoked_api_keys: keys })}\n`);

@@ -23,7 +23,10 @@ export const sessionList: Command = {
     const word = args.texts.get("user")?.[0];
     const sessions = withData(directory, ({ store }) => store.sessions.list(word === undefined ? null : requireUser(store, word).id).map((row) => present(store, row)));
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ sessions })}\n`);
-    else io.stdout(tableText(["ID", "USER", "METHOD", "ADDRESS", "SINCE", "LAST USED", "BROWSER"], sessions.map(row), "nobody is signed in"));
+    else {
+      const headers = ["ID", "USER", "METHOD", "ADDRESS", "SINCE", "LAST USED", "BROWSER"];
+      io.stdout(tableText(headers, sessions.map(row), "nobody is signed in"));
+    }
     return EXIT.done;
   },
 };
@@ -37,7 +40,9 @@ export const sessionRevoke: Command = {
   takesConfig: false,
   positionals: { least: 0, most: 1, names: ["ID"] },
   check: ({ positionals: [id], texts, switches }) =>
-    [id !== undefined, texts.has("user"), switches.has("all")].filter(Boolean).length === 1 ? [] : ["give ID, --user USER or --all, one of them"],
+    [id !== undefined, texts.has("user"), switches.has("all")].filter(Boolean).length === 1
+      ? []
+      : ["give ID, --user USER or --all, one of them"],
   async run(args, io) {
     const id = args.positionals[0];
     const word = args.texts.get("user")?.[0];

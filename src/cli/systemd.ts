@@ -50,13 +50,16 @@ export const systemd: Command = {
     const problems: string[] = [];
     const readable = ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(({ flag }) => `--${flag}`);
     if (readable.length > 0) {
-      problems.push(`${readable.join(", ")}: every user of the machine can read a unit; write it into a file and give that with --config FILE`);
+      const instead = "write it into a file and give that with --config FILE";
+      problems.push(`${readable.join(", ")}: every user of the machine can read a unit; ${instead}`);
     }
     if (flags[OPTIONS.data.flag] !== undefined) {
       problems.push(`--data: the service has its data in ${STATE_DIRECTORY}; for another disk mount that at /var/lib/private/assay`);
     }
     const [group, executable] = [texts.get("group")?.[0], texts.get("executable")?.[0]];
-    if (group !== undefined && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) problems.push(`--group: ${JSON.stringify(cut(group, 100))} is no name of a group`);
+    if (group !== undefined && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) {
+      problems.push(`--group: ${JSON.stringify(cut(group, 100))} is no name of a group`);
+    }
     if (executable !== undefined && !isExecutablePath(executable)) problems.push(executableProblem(executable));
     return problems;
   },
