@@ -14,7 +14,7 @@ import type { Presence } from "../store/presence.ts";
 import { presentAttestation } from "./attestations/present.ts";
 import type { Showing } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
-import { GitCommitInfo, RepoInfoResponse, fromJson, presentRepoInfo } from "./shapes.ts";
+import { GitCommitInfo, RepoInfoResponse, fromJson, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 
 const TimeText = Type.String({ description: "Epoch seconds as decimal text" });
@@ -114,7 +114,7 @@ function presentShared(context: Showing, row: PlacedArtifactRow): Shared {
     trail_name: row.trail_name,
     template_reference_name: row.reference_name,
     git_commit: row.git_commit,
-    git_commit_info: fromJson<GitCommitInfoValue>(row.git_commit_info_json),
+    git_commit_info: presentCommit(row.git_commit_info_json),
     repo_info: presentRepoInfo(row.repo_info_json),
     commit_url: row.commit_url,
     build_url: row.build_url,

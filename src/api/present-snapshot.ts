@@ -18,8 +18,7 @@ import type { EvaluatedArtifactRow, KeptEvaluation, ReplacedRow, ShownRecordRow,
 import type { PolicyEvaluation } from "./asserts.ts";
 import type { Context } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
-import { fromJson } from "./shapes.ts";
-import type { GitCommitInfoValue } from "./shapes.ts";
+import { fromJson, presentCommit } from "./shapes.ts";
 import type { AppliedPolicy, PolicyDump, SnapshotArtifact, SnapshotArtifactFlow, SnapshotDeploymentDiff, SnapshotResponse } from "./snapshot-shapes.ts";
 
 type Snapshot = Static<typeof SnapshotResponse>;
@@ -224,7 +223,7 @@ function presentFlow(
     template_reference_name: flow.reference_name,
     git_commit: flow.git_commit,
     commit_url: flow.commit_url,
-    git_commit_info: fromJson<GitCommitInfoValue>(record.git_commit_info_json),
+    git_commit_info: presentCommit(record.git_commit_info_json),
     html_url: urls.artifactPage(organization.name, flow.flow, fingerprint, record.public_id),
     flow_html_url: urls.flowPage(organization.name, flow.flow),
     deployment_diff: replaced ? presentDiff(replaced, flow, record, shared.fingerprints(environment)) : null,

@@ -11,8 +11,7 @@ import type { TrailMoveRow } from "../store/presence.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/trails.ts";
 import type { Showing } from "./kit.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
-import { GitCommitInfo, UserData, fromJson, presentEventRepoInfo } from "./shapes.ts";
-import type { GitCommitInfoValue } from "./shapes.ts";
+import { GitCommitInfo, UserData, fromJson, presentCommit, presentEventRepoInfo, presentEventText } from "./shapes.ts";
 import { Tags } from "./tags.ts";
 
 const STATES = ["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"] as const;
@@ -117,7 +116,7 @@ export const TrailResponse = named(
   "TrailResponse",
   Closed({
     name: Type.String(),
-    description: Nullable(Type.String()),
+    description: Type.String({ description: "Empty when none was given" }),
     git_commit_info: Nullable(GitCommitInfo),
     origin_url: Nullable(Type.String()),
     user_data: Nullable(UserData),
@@ -164,7 +163,7 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
   }
   function* reported(rows: Iterable<TrailEventRow>, place: object): Generator<TrailEventValue> {
     for (const { type, timestamp, event_json } of rows)
-      yield { type: type as TrailEventValue["type"], timestamp, ...place, ...(JSON.parse(event_json) as object) } as TrailEventValue;
+      yield { type: type as TrailEventValue["type"], timestamp, ...place, ...(JSON.parse(presentEventText(event_json)) as object) } as TrailEventValue;
   }
 
   const placeOf = (row: TrailRow) => ({ org_id: organization.public_id, flow_id: flowOf(row.flow_id).flow.public_id, trail_id: row.public_id });
@@ -175,8 +174,8 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
       const { flow, tags } = flowOf(row.flow_id);
       return {
         name: row.name,
-        description: row.description,
-        git_commit_info: fromJson<GitCommitInfoValue>(row.git_commit_info_json),
+        description: row.description ?? "",
+        git_commit_info: presentCommit(row.git_commit_info_json),
         origin_url: row.origin_url,
         user_data: fromJson<Record<string, unknown> | unknown[]>(row.user_data_json),
         repo_ids: store.trails.repoIds(row.id),
@@ -206,7 +205,7 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
       const told = rows.map(({ type, timestamp, event_json }) => {
         if (!event_json?.startsWith("{")) throw new Error(`an event of trail ${row.id} is damaged`);
         const head = JSON.stringify({ type, timestamp, ...place });
-        return { timestamp, text: event_json === "{}" ? head : `${head.slice(0, -1)},${event_json.slice(1)}` };
+        return { timestamp, text: event_json === "{}" ? head : `${head.slice(0, -1)},${presentEventText(event_json).slice(1)}` };
       });
       const moved = movesOf(row).map((move) => ({ timestamp: move.timestamp, text: JSON.stringify({ ...presentMove(move), ...place }) }));
       return mergedByTime(told, moved).map(({ text }) => text);
@@ -228,7 +227,7 @@ function presentMove(move: TrailMoveRow) {
     environment_name: move.environment_name,
     snapshot_index: move.snapshot_index,
     replica_number: stopped ? move.was : move.now,
-    git_commit_info: fromJson<GitCommitInfoValue>(move.git_commit_info_json),
+    git_commit_info: presentCommit(move.git_commit_info_json),
     repo_info: presentEventRepoInfo(move.repo_info_json),
   };
 }

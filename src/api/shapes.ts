@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
 import { repoUrlProblem } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
-import { Closed, Maybe, Matching, Nullable, OneOf, named } from "../http/schema.ts";
+import { Closed, Maybe, Matching, OneOf, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/repos.ts";
 
 /**
@@ -48,11 +48,11 @@ export const GitCommitInfo = named(
     author: Type.String(),
     branch: Type.String(),
     timestamp: Type.Number({ description: "Author time, epoch seconds; 0 when it was not told" }),
-    author_username: Nullable(Type.String()),
-    url: Nullable(Type.String()),
-    parents: Nullable(Type.Array(Type.String())),
-    verified: Nullable(Type.Boolean()),
-    signature_state: Nullable(Type.String()),
+    author_username: Type.Optional(Type.String()),
+    url: Type.Optional(Type.String()),
+    parents: Type.Optional(Type.Array(Type.String())),
+    verified: Type.Optional(Type.Boolean()),
+    signature_state: Type.Optional(Type.String()),
   }),
 );
 export type GitCommitInfoValue = Static<typeof GitCommitInfo>;
@@ -107,20 +107,50 @@ export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
   description: "Anything of the reporter's own, as an object or a list",
 });
 
-/** A commit as it is stored and shown: what was not told becomes empty, never missing (wire-contract 4). */
+/** Keys of a commit that answers leave out unless the report sent a value: clients print null as if it were one. */
+const OPTIONAL_COMMIT_KEYS = ["author_username", "url", "parents", "verified", "signature_state"] as const;
+
+/**
+ * A commit as it is stored and shown (wire-contract 4 and 28). Clients rely on sha1, message, author, branch and timestamp, so these
+ * are never missing; an optional key that was not sent, or was sent as null, is left out.
+ */
 export function storedCommit(commit: GitCommitInput): GitCommitInfoValue {
-  return {
+  return withoutNullKeys({
     sha1: commit.sha1,
     message: commit.message ?? "",
     author: commit.author ?? "",
     branch: commit.branch ?? "",
     timestamp: commit.timestamp ?? 0,
-    author_username: commit.author_username ?? null,
-    url: commit.url ?? null,
-    parents: commit.parents ?? null,
-    verified: commit.verified ?? null,
-    signature_state: commit.signature_state ?? null,
-  };
+    ...Object.fromEntries(OPTIONAL_COMMIT_KEYS.map((key) => [key, commit[key] ?? null])),
+  });
+}
+
+/** The commit without optional keys that are null. Older records hold null for every key that was not sent. */
+const withoutNullKeys = (commit: GitCommitInfoValue): GitCommitInfoValue =>
+  Object.fromEntries(
+    Object.entries(commit).filter(([key, value]) => value !== null || !(OPTIONAL_COMMIT_KEYS as readonly string[]).includes(key)),
+  ) as GitCommitInfoValue;
+
+/** The commit of a `git_commit_info_json` column as answers show it; null for null. @throws SyntaxError for a damaged record. */
+export function presentCommit(json: string | null): GitCommitInfoValue | null {
+  const commit = fromJson<GitCommitInfoValue>(json);
+  return commit === null ? null : withoutNullKeys(commit);
+}
+
+/** As presentCommit, of a list of commits. */
+export const presentCommits = (json: string | null): GitCommitInfoValue[] | null =>
+  fromJson<GitCommitInfoValue[]>(json)?.map(withoutNullKeys) ?? null;
+
+const NULL_COMMIT_KEY = new RegExp(`"(?:${OPTIONAL_COMMIT_KEYS.join("|")})":null`);
+
+/**
+ * The JSON text of a trail event with its commit as answers show it. Only older events hold null keys and need parsing; all others
+ * are passed on as they are, because most of a page of trails is history.
+ */
+export function presentEventText(json: string): string {
+  if (!NULL_COMMIT_KEY.test(json)) return json;
+  const event = JSON.parse(json) as { git_commit_info?: GitCommitInfoValue | null };
+  return JSON.stringify(event.git_commit_info ? { ...event, git_commit_info: withoutNullKeys(event.git_commit_info) } : event);
 }
 
 /**

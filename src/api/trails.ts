@@ -19,7 +19,10 @@ import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { PageOf, pages, pagination } from "./paging.ts";
 import { TrailResponse, presentTrails, trailPresenter } from "./present-trail.ts";
-import { ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, Url, UserData, presentEventRepoInfo, repoFacts, storedCommit, toJson } from "./shapes.ts";
+import {
+  ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, Url, UserData, presentCommit, presentEventRepoInfo, repoFacts,
+  storedCommit, toJson,
+} from "./shapes.ts";
 
 const CreateTrail = named(
   "CreateTrail",
@@ -80,6 +83,25 @@ const CHANGEABLE = [
   ["user_data", "user_data_json"],
 ] as const satisfies readonly (readonly [keyof Begin, keyof TrailFields])[];
 
+/**
+ * Facts in one form, so that `changes` names only what a reader would see change: a description that was never given reads as an
+ * empty text, and older records keep null for the optional keys of a commit.
+ */
+const comparable = <T extends Pick<TrailFields, "description" | "git_commit_info_json">>(fields: T): T => ({
+  ...fields,
+  description: fields.description ?? "",
+  git_commit_info_json: commitText(fields.git_commit_info_json),
+});
+
+/** A damaged record stays as it is: it differs from whatever replaces it. */
+function commitText(json: string | null): string | null {
+  try {
+    return toJson(presentCommit(json));
+  } catch {
+    return json;
+  }
+}
+
 /** Begins a trail or updates it. @param template text of the uploaded template, null when none came. */
 function begin(context: Context, flow: FlowRow, report: Begin, template: string | null): { status: 200 | 201; body: "OK" } {
   const { store, organization, caller, note } = context;
@@ -114,7 +136,8 @@ function begin(context: Context, flow: FlowRow, report: Begin, template: string 
     return { status: 201, body: "OK" };
   }
   const at = context.now();
-  const changes: string[] = CHANGEABLE.filter(([, column]) => fields[column] !== known[column]).map(([field]) => field);
+  const [before, after] = [comparable(known), comparable(fields)];
+  const changes: string[] = CHANGEABLE.filter(([, column]) => after[column] !== before[column]).map(([field]) => field);
   if (repoId !== null && store.trails.addRepo(known.id, repoId)) changes.push("repo_info");
   if (changed) changes.push("template");
   store.trails.update(known.id, fields);

@@ -2,6 +2,7 @@
 import { presentAttestations } from "../api/attestations/present.ts";
 import { presentArtifacts } from "../api/present-artifact.ts";
 import type { Showing } from "../api/kit.ts";
+import { presentCommits } from "../api/shapes.ts";
 import { booleanOf } from "../store/database.ts";
 import type { Facts, KeptVerdict } from "../domain/compliance/environment.ts";
 import { reasonsOn, unfold, withFlowNames } from "../domain/compliance/environment.ts";
@@ -80,7 +81,7 @@ export function tellArtifact(showing: Showing, row: PlacedArtifactRow) {
       reasons: readableTexts(row.reasons_json),
       attestations_statuses: readable(row.attestations_json),
       description: row.description,
-      commits_list: readable(row.commits_list_json),
+      commits_list: attempt(() => presentCommits(row.commits_list_json)),
       reported_as_compliant: booleanOf(row.legacy_is_compliant),
       created_by: row.created_by,
     },

@@ -92,7 +92,7 @@ test("a snapshot is shown whole: artifacts with their provenance, verdicts, poli
       {
         ...shared, trail_name: trail, template_reference_name: "server",
         git_commit_info: {
-          sha1: commit, message: "Fix", author: "", branch: "", timestamp: 1_689_999_000, author_username: null, url: null, parents: null, verified: null, signature_state: null,
+          sha1: commit, message: "Fix", author: "", branch: "", timestamp: 1_689_999_000,
         },
         artifact_compliance_in_flow: true, flow_reasons_for_non_compliance: [],
       },

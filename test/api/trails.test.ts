@@ -58,8 +58,8 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
 
   const { created_at, last_modified_at, repo_ids, compliance_status, events, ...rest } = await read(at, "release-1");
   const commit = {
-    sha1, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_700_000_000, author_username: null,
-    url: "https://git.example.com/c/1", parents: null, verified: null, signature_state: null,
+    sha1, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_700_000_000,
+    url: "https://git.example.com/c/1",
   };
   assert.equal(rest, {
     name: "release-1",
@@ -145,13 +145,65 @@ test("absent and null keep what is stored; empty values are stored", async () =>
   assert.is((await read(at, "t")).events.at(-1).repo_info.provider, null);
 });
 
+test("a description that was never given reads as an empty text, and giving an empty one changes nothing", async () => {
+  const at = await place();
+  await begin(at, { name: "t", description: null });
+  await begin(at, { name: "t", description: "" });
+  const { body } = await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key });
+  assert.equal(body.map(({ description }: { description: unknown }) => description), [""]);
+  const { description, events } = await read(at, "t");
+  assert.is(description, "");
+  assert.equal(events.map(({ type, changes }: { type: string; changes?: string[] }) => ({ type, changes })), [
+    { type: "trail_reported", changes: undefined },
+    { type: "trail_updated", changes: [] },
+  ]);
+});
+
+const LEAST_COMMIT = { sha1: "1".repeat(40), message: "", author: "", branch: "", timestamp: 0 };
+const NO_OPTIONAL_KEYS = { author_username: null, url: null, parents: null, verified: null, signature_state: null };
+
+for (const [what, sent] of [
+  ["not sent", { sha1: LEAST_COMMIT.sha1 }],
+  ["sent as null", { ...LEAST_COMMIT, message: null, ...NO_OPTIONAL_KEYS }],
+] as const)
+  test(`a commit leaves out optional keys that were ${what}`, async () => {
+    const at = await place();
+    await begin(at, { name: "t", git_commit_info: sent });
+    const trail = await read(at, "t");
+    const [listed] = (await server.call("GET", `/trails/${at.org}?flow=${at.flow}`, { key: at.key })).body.data;
+    for (const { git_commit_info, events } of [trail, listed])
+      assert.equal({ git_commit_info, event: events[0].git_commit_info }, { git_commit_info: LEAST_COMMIT, event: LEAST_COMMIT });
+  });
+
+test("a commit keeps the optional keys that were sent", async () => {
+  const at = await place();
+  const commit = { ...LEAST_COMMIT, author_username: "ada", url: "https://git.example.com/c/1", parents: [], verified: false, signature_state: "" };
+  await begin(at, { name: "t", git_commit_info: commit });
+  const { git_commit_info, events } = await read(at, "t");
+  assert.equal({ git_commit_info, event: events[0].git_commit_info }, { git_commit_info: commit, event: commit });
+});
+
+test("older records, which keep null for optional keys of a commit, read without them, and the same commit again is no change", async () => {
+  const at = await place();
+  await begin(at, { name: "t", git_commit_info: LEAST_COMMIT });
+  const old = JSON.stringify({ ...LEAST_COMMIT, ...NO_OPTIONAL_KEYS });
+  server.db.prepare("UPDATE trails SET git_commit_info_json = ? WHERE name = 't' AND flow_id = (SELECT id FROM flows WHERE name = ?)").run(old, at.flow);
+  server.db.prepare("UPDATE trail_events SET event_json = json_set(event_json, '$.git_commit_info', json(?)) WHERE trail_id = (SELECT max(id) FROM trails)").run(old);
+  const trail = await read(at, "t");
+  const [listed] = (await server.call("GET", `/trails/${at.org}?flow=${at.flow}`, { key: at.key })).body.data;
+  for (const { git_commit_info, events } of [trail, listed])
+    assert.equal({ git_commit_info, event: events[0].git_commit_info }, { git_commit_info: LEAST_COMMIT, event: LEAST_COMMIT });
+  await begin(at, { name: "t", git_commit_info: LEAST_COMMIT });
+  assert.equal((await read(at, "t")).events.at(-1).changes, []);
+});
+
 test("a trail without requirements is compliant at once, with the least that can be told", async () => {
   const at = await place();
   assert.is((await begin(at, { name: "t" })).status, 201);
   const trail = await read(at, "t");
   assert.equal(
     [trail.description, trail.git_commit_info, trail.origin_url, trail.user_data, trail.external_urls, trail.repo_ids, trail.compliance_state, trail.is_compliant],
-    [null, null, null, null, null, [], "COMPLIANT", true],
+    ["", null, null, null, null, [], "COMPLIANT", true],
   );
   assert.equal(trail.template, { version: 1, trail: { attestations: [], artifacts: [] }, content: "version: 1" });
 });

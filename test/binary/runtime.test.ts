@@ -43,7 +43,6 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
       },
     ],
   });
-  const unknown = { author_username: null, parents: null, verified: null, signature_state: null };
   const artifact = {
     name: "registry.example.com/late:1", fingerprint: fingerprint("late-1"), compliant: false, annotation: { type: "started-non-compliant", was: 0, now: 2 }, deployments: [],
     reasons_for_incompliance: [reason], creationTimestamp: [STARTED, STARTED], pods: { "late-a": kept(), "late-b": kept() }, ecs_context: null,
@@ -51,7 +50,7 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
     flows: [
       {
         flow_name: "late", trail_name: "late-1", template_reference_name: "app", ...origin,
-        git_commit_info: { sha1: commit("late-1"), message: "late-1", author: "Ada <ada@example.com>", timestamp: COMMITTED, branch: "main", url: commit_url, ...unknown },
+        git_commit_info: { sha1: commit("late-1"), message: "late-1", author: "Ada <ada@example.com>", timestamp: COMMITTED, branch: "main", url: commit_url },
         artifact_compliance_in_flow: false, flow_reasons_for_non_compliance: [{ reason: "Attestation 'scan' of artifact 'app' is missing; the template expects type 'generic'" }],
       },
     ],

@@ -29,7 +29,7 @@ test("what is lost, and what is told otherwise, is found", () => {
   assert.equal(lost(before, { a: 1, list: [{ b: "x", more: 1 }], none: null, added: true }), []);
   assert.equal(lost(before, { a: 2, list: [{ b: "x" }], none: null }, "/p"), ["/p.a: 1 became 2"]);
   assert.equal(lost(before, { a: 1, list: [], none: undefined }), [".list: a list of 1 became []", ".none: null became undefined"]);
-  assert.equal(lost(before, { a: 1, list: [{}] }), [".list[0].b: is gone", ".none: is gone"]);
+  assert.equal(lost(before, { a: 1, list: [{}] }), ['.list[0].b: "x" is gone', ".none: null is gone"]);
 });
 
 for (const version of fixtureVersions()) {

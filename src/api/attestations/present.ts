@@ -5,8 +5,7 @@ import { Nullable, named } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations.ts";
 import type { Showing } from "../kit.ts";
 import { UNREADABLE, presentEach } from "../paging.ts";
-import { GitCommitInfo, fromJson } from "../shapes.ts";
-import type { GitCommitInfoValue } from "../shapes.ts";
+import { GitCommitInfo, fromJson, presentCommit } from "../shapes.ts";
 
 const NoCommit = Type.Object(
   { branch: Type.Literal("") },
@@ -57,7 +56,7 @@ export const AttestationResponse = named("AttestationResponse", Type.Array(Attes
 export function presentAttestation(context: Showing, row: PlacedAttestationRow, placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem> {
   const org = context.organization;
   const { urls } = context;
-  const commit = fromJson<GitCommitInfoValue>(row.git_commit_info_json);
+  const commit = presentCommit(row.git_commit_info_json);
   return {
     ...presentFacts(row.type, fromJson<Record<string, unknown>>(row.payload_json) ?? {}),
     ...(row.control === null ? {} : { control: row.control, control_version: row.control_version }),
