@@ -11,7 +11,7 @@ import type { Template, TemplateAttestation } from "../domain/template.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, named } from "../http/schema.ts";
-import type { ArtifactFields } from "../store/artifacts.ts";
+import type { ArtifactFields, PlacedArtifactRow } from "../store/artifacts.ts";
 import { integerOf } from "../store/database.ts";
 import type { FlowRow } from "../store/flows.ts";
 import { FlowPath } from "./flows.ts";
@@ -210,18 +210,38 @@ const TrailFilter = Type.Optional(Type.String({ description: "Only what was repo
 const trailIdOf = (context: Context, flow: { id: number; name: string }, trail: string | undefined): number | null =>
   trail ? requireTrail(context, flow, trail).id : null;
 
+/** The latest record that matches all that was asked for, null when none does. */
+function chosenRecord(
+  { store }: Context,
+  flowId: number,
+  fingerprint: string,
+  asked: { trailId: number | null; artifact_id?: string; attestation_id?: string },
+): PlacedArtifactRow | null {
+  const { trailId, artifact_id: id, attestation_id: attestation } = asked;
+  if (id === undefined && attestation === undefined) return store.artifacts.latest(flowId, fingerprint, trailId);
+  if (id === undefined) return store.artifacts.latestBound(flowId, fingerprint, trailId, attestation as string);
+  const row = store.artifacts.byPublicId(flowId, fingerprint, id);
+  const isAsked = row && (trailId === null || row.trail_id === trailId) && (attestation === undefined || store.artifacts.isBound(row.id, attestation));
+  return isAsked ? row : null;
+}
+
 export const getArtifactByFingerprint = operation({
   id: "get_artifact_by_fingerprint",
   method: "GET",
   path: "/artifacts/{org}/{flow_name}/fingerprint/{fingerprint}",
   tag: "Artifacts",
   summary: "Read an artifact by fingerprint",
-  description: "The newest record in the flow. `trail` and `attestation_id` choose among several: the trail it was reported to, an attestation that belongs to it.",
+  description:
+    "The newest record in the flow. `trail`, `artifact_id` and `attestation_id` choose among several: the trail it was reported to, its own id, an attestation that belongs to it. Given together, all of them must match.",
   permission: "artifact:read",
   audit: null,
   repeatable: true,
   params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
-  query: Closed({ trail: TrailFilter, attestation_id: Type.Optional(Matching(PUBLIC_ID, { description: "Id of an attestation of the artifact" })) }),
+  query: Closed({
+    trail: TrailFilter,
+    artifact_id: Type.Optional(Matching(PUBLIC_ID, { description: "Id of the record" })),
+    attestation_id: Type.Optional(Matching(PUBLIC_ID, { description: "Id of an attestation of the artifact" })),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "The artifact", schema: ArtifactResponse },
@@ -233,12 +253,7 @@ export const getArtifactByFingerprint = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const trailId = trailIdOf(context, { id: flow.id, name: params.flow_name }, query.trail);
     const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
-    const row =
-      fingerprint === null
-        ? null
-        : query.attestation_id === undefined
-          ? store.artifacts.latest(flow.id, fingerprint, trailId)
-          : store.artifacts.latestBound(flow.id, fingerprint, trailId, query.attestation_id);
+    const row = fingerprint === null ? null : chosenRecord(context, flow.id, fingerprint, { ...query, trailId });
     if (!row) throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
     return { status: 200, body: presentArtifact(context, row) };
   },

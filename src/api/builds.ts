@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Nullable, named } from "../http/schema.ts";
+import { selectorOf } from "../store/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../store/builds.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
@@ -45,7 +46,14 @@ function presentBuild({ urls, organization: { name: org } }: Context, row: Build
     trail_name: row.trail_name ?? "",
     repo_info: repo_name === null || repo_external_id === null ? null : { name: repo_name, repo_id: repo_external_id },
     _links: {
-      ...(isKnown ? { artifact: place(urls.artifactApi(org, flow_name, fingerprint), urls.artifactPage(org, flow_name, fingerprint, artifact_public_id)) } : {}),
+      ...(isKnown
+        ? {
+            artifact: place(
+              urls.artifactApi(org, flow_name, fingerprint, selectorOf(row)),
+              urls.artifactPage(org, flow_name, fingerprint, artifact_public_id),
+            ),
+          }
+        : {}),
       ...(repo_public_id === null ? {} : { repo: place(urls.repoApi(org, repo_public_id), urls.repoPage(org, repo_public_id)) }),
     },
   };

@@ -7,6 +7,7 @@ import { compareUrl } from "../domain/urls.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../http/schema.ts";
+import { selectorOf } from "../store/artifact-selector.ts";
 import { booleanOf } from "../store/database.ts";
 import type { DeploymentFilter, DeploymentRow } from "../store/deployments.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
@@ -97,7 +98,12 @@ export function presentDeployment({ urls, organization: { name: org } }: Pick<Co
       snapshot: place(urls.snapshotApi(org, environment, index), urls.snapshotPage(org, environment, index)),
       ...(flow_name === null || artifact_public_id === null
         ? {}
-        : { artifact: place(urls.artifactApi(org, flow_name, row.fingerprint), urls.artifactPage(org, flow_name, row.fingerprint, artifact_public_id)) }),
+        : {
+            artifact: place(
+              urls.artifactApi(org, flow_name, row.fingerprint, selectorOf(row)),
+              urls.artifactPage(org, flow_name, row.fingerprint, artifact_public_id),
+            ),
+          }),
     },
   };
 }

@@ -13,6 +13,7 @@ import { compareUrl } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
+import { selectorOf } from "../store/artifact-selector.ts";
 import { booleanOf } from "../store/database.ts";
 import type { EnvironmentEventRow, Exit, IndexRange } from "../store/environment-events.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
@@ -243,7 +244,7 @@ function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): 
       _links: {
         artifact: record
           ? {
-              self: urls.artifactApi(org, record.flow_name, row.fingerprint),
+              self: urls.artifactApi(org, record.flow_name, row.fingerprint, selectorOf(record)),
               html: urls.artifactPage(org, record.flow_name, row.fingerprint, record.public_id),
             }
           : null,

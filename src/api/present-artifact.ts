@@ -8,6 +8,7 @@ import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { COMMIT_SHA, FINGERPRINT, FLOW_NAME } from "../domain/names.ts";
 import { epochText, mergedByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
+import { selectorOf } from "../store/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/artifacts.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
 import type { Presence } from "../store/presence.ts";
@@ -120,7 +121,7 @@ function presentShared(context: Showing, row: PlacedArtifactRow): Shared {
     build_url: row.build_url,
     repo_url: row.repo_url,
     html_url: urls.artifactPage(org, row.flow_name, row.fingerprint, row.public_id),
-    api_url: urls.artifactApi(org, row.flow_name, row.fingerprint),
+    api_url: urls.artifactApi(org, row.flow_name, row.fingerprint, selectorOf(row)),
     created_at: epochText(row.created_at),
     last_modified_at: epochText(row.last_modified_at),
     user_data: fromJson(row.user_data_json),

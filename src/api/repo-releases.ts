@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { COMMIT_SHA, FINGERPRINT, PUBLIC_ID, matches } from "../domain/names.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Matching, Message, Nullable, Repeated, named } from "../http/schema.ts";
+import { selectorOf } from "../store/artifact-selector.ts";
 import type { DeploymentFilter } from "../store/deployments.ts";
 import type { LiveRow } from "../store/presence.ts";
 import { DeploymentListPage, deploymentPage, placesOf } from "./deployments.ts";
@@ -78,7 +79,10 @@ function presentLive({ urls, organization: { name: org } }: Context, repoId: str
         fingerprint: row.fingerprint,
         commit_sha: row.git_commit,
         commit_url: row.commit_url || null,
-        _links: place(urls.artifactApi(org, row.flow_name, row.fingerprint), urls.artifactPage(org, row.flow_name, row.fingerprint, row.artifact_id)),
+        _links: place(
+          urls.artifactApi(org, row.flow_name, row.fingerprint, selectorOf(row)),
+          urls.artifactPage(org, row.flow_name, row.fingerprint, row.artifact_id),
+        ),
       })),
       environments: [...environments.values()].map((row) => ({
         id: row.environment_id,

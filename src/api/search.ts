@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../http/schema.ts";
+import { selectorOf } from "../store/artifact-selector.ts";
 import type { RecentPresence } from "../store/presence.ts";
 import type { FoundRow } from "../store/search.ts";
 import { operation } from "./kit.ts";
@@ -82,7 +83,7 @@ function presentReported(context: Context, row: FoundRow, presence: RecentPresen
     compliance_state: row.state,
     ...placesIn(presence),
     html_url: urls.artifactPage(organization.name, row.flow_name, row.fingerprint, row.public_id),
-    api_url: urls.artifactApi(organization.name, row.flow_name, row.fingerprint),
+    api_url: urls.artifactApi(organization.name, row.flow_name, row.fingerprint, selectorOf(row)),
     history: toldHistory(context, row, presence),
   };
 }

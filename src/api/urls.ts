@@ -1,4 +1,11 @@
 /** Absolute addresses in answers: pages for people (`html_url`) and API objects (`api_url`, `_links`). */
+import type { ArtifactSelector } from "../domain/notification/notice.ts";
+
+/** `?key=value...` of some parameters, empty for none. */
+function queryText(parameters: Readonly<Record<string, string>>): string {
+  const text = new URLSearchParams(parameters).toString();
+  return text === "" ? "" : `?${text}`;
+}
 
 export type Urls = ReturnType<typeof urlsFor>;
 
@@ -21,7 +28,9 @@ export function urlsFor(baseUrl: string) {
     /** wire-contract 5. */
     artifactPage: (org: string, flow: string, fingerprint: string, id: string) =>
       `${page(org, "flows", flow, "artifacts", fingerprint)}?artifact_id=${id}`,
-    artifactApi: (org: string, flow: string, fingerprint: string) => api("artifacts", org, flow, "fingerprint", fingerprint),
+    /** The read that answers exactly one record. @param selector tells it from the others of its fingerprint in the flow */
+    artifactApi: (org: string, flow: string, fingerprint: string, selector: ArtifactSelector) =>
+      `${api("artifacts", org, flow, "fingerprint", fingerprint)}${queryText(selector)}`,
     environmentPage: (org: string, environment: string) => page(org, "environments", environment),
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
     environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),

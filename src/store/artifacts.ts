@@ -1,6 +1,7 @@
 /** Artifact records: one for each (trail, fingerprint, reference name); legacy records have no trail. */
 import { notFound } from "../errors.ts";
 import type { State } from "../domain/compliance/artifact.ts";
+import { selectorColumn } from "./artifact-selector.ts";
 import type { buildStore } from "./builds.ts";
 import type { Db, Sources } from "./database.ts";
 
@@ -37,8 +38,8 @@ export type ArtifactRow = {
   report_number: number;
 };
 
-/** A record with the names of its flow and trail, as answers show it. */
-export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: string | null };
+/** A record with the names of its flow and trail and the selector of its address, as answers show it. */
+export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: string | null; selector_json: string };
 
 /** The facts of an artifact that a report sets; all of them are replaced by a further report. */
 export type ArtifactFields = Pick<
@@ -57,7 +58,8 @@ const COLUMNS = [
   "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json", "report_number",
 ];
 /** The start of every query that answers show; `a` is the artifact. */
-export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name,
+    ${selectorColumn("a")}
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 
 /** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
@@ -111,6 +113,12 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     `${PLACED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
      WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ${LATEST_REPORT} LIMIT 1`,
   );
+  const byPublicId = db.prepare<[number, string, string], PlacedArtifactRow>(
+    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.public_id = ?`,
+  );
+  const isBound = db
+    .prepare<[number, string], 1>("SELECT 1 FROM attestation_bindings b JOIN attestations e ON e.id = b.attestation_id WHERE b.artifact_id = ? AND e.public_id = ?")
+    .pluck();
   const latestCommit = db.prepare<[number, string], { git_commit: string }>(
     `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
   );
@@ -188,6 +196,11 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     /** As latest, of the records to which the attestation with that public id belongs. */
     latestBound: (flowId: number, fingerprint: string, trailId: number | null, attestationId: string): PlacedArtifactRow | null =>
       latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
+    /** The record of a fingerprint with that public id, null when the flow has none. */
+    byPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
+      byPublicId.get(flowId, fingerprint, publicId) ?? null,
+    /** Whether the attestation with that public id belongs to a record. */
+    isBound: (id: number, attestationId: string): boolean => isBound.get(id, attestationId) !== undefined,
     /** The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it. */
     latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
       const row = branch === null ? latestCommit.get(flowId, fingerprint) : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });

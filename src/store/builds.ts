@@ -2,6 +2,7 @@
  * Builds: the first record of each fingerprint in an organization (semantics 8.1), kept in a table of its own, so that a window of
  * time is a range of an index. Derived: what is noted here follows from the records of artifacts.
  */
+import { selectorColumn } from "./artifact-selector.ts";
 import type { Db } from "./database.ts";
 
 /** A build as answers show it. Names are those of now. What comes from a row that is gone is null. */
@@ -9,6 +10,7 @@ export type BuildRow = {
   /** Epoch seconds of the first report. */
   created_at: number;
   artifact_public_id: string | null;
+  selector_json: string;
   fingerprint: string | null;
   flow_name: string | null;
   /** null also for an artifact that was reported without a trail. */
@@ -37,7 +39,7 @@ export function buildStore(db: Db) {
     return {
       list: db.prepare<[Parameters & { limit: number; offset: number }], BuildRow>(
         `SELECT page.created_at, a.public_id AS artifact_public_id, a.fingerprint, f.name AS flow_name, t.name AS trail_name,
-                r.name AS repo_name, r.public_id AS repo_public_id, r.external_id AS repo_external_id
+                r.name AS repo_name, r.public_id AS repo_public_id, r.external_id AS repo_external_id, ${selectorColumn("a")}
          FROM (SELECT build.artifact_id, build.repo_id, build.created_at FROM ${chosen}
                ORDER BY build.created_at DESC, build.artifact_id DESC LIMIT @limit OFFSET @offset) AS page
            LEFT JOIN artifacts a ON a.id = page.artifact_id LEFT JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id

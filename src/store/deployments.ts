@@ -5,6 +5,7 @@
  * from another flow is its deployment too.
  */
 import { DAY } from "../domain/time.ts";
+import { selectorColumn } from "./artifact-selector.ts";
 import type { Db } from "./database.ts";
 
 /** A deployment as answers show it. Names are those of now. What comes from a row that is gone is null. */
@@ -25,6 +26,7 @@ export type DeploymentRow = {
   repo_name: string | null;
   repo_url: string | null;
   artifact_public_id: string | null;
+  selector_json: string;
   git_commit: string | null;
   commit_url: string | null;
   /** Epoch seconds of the build report. */
@@ -66,7 +68,7 @@ const SHOWN = `SELECT d.id, e.name AS environment_name, d.snapshot_index, d.depl
     p.fingerprint AS previous_fingerprint, p.artifact_name AS previous_name, p.snapshot_index AS previous_snapshot_index,
     p.deployed_at AS previous_deployed_at, p.compliant AS previous_compliant,
     pa.git_commit AS previous_commit, pa.commit_url AS previous_commit_url, coalesce(pr.url, pa.repo_url) AS previous_repo_url,
-    pt.name AS previous_trail_name
+    pt.name AS previous_trail_name, ${selectorColumn("a")}
   FROM deployments d
     LEFT JOIN environments e ON e.id = d.environment_id LEFT JOIN flows f ON f.id = d.flow_id
     LEFT JOIN artifacts a ON a.id = d.artifact_id LEFT JOIN trails t ON t.id = a.trail_id LEFT JOIN repos r ON r.id = d.repo_id

@@ -5,6 +5,7 @@
  *
  * Pages and counts walk the index of the events and read rows only for what is shown.
  */
+import { selectorColumn } from "./artifact-selector.ts";
 import type { Db } from "./database.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { StoredAnnotation } from "./snapshots.ts";
@@ -54,7 +55,7 @@ export type Exit = {
 export type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
 
 /** A record of an artifact as events refer to it. */
-type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null };
+type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null; selector_json: string };
 
 type Environment = Pick<EnvironmentRow, "id" | "type">;
 type Values = { environment: number; first: number; last: number };
@@ -124,7 +125,7 @@ export function environmentEventStore(db: Db) {
     "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
   );
   const records = db.prepare<[string], EventRecordRow>(
-    `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url
+    `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url, ${selectorColumn("a")}
      FROM json_each(?) k CROSS JOIN artifacts a ON a.id = k.value CROSS JOIN flows f ON f.id = a.flow_id`,
   );
 

@@ -5,6 +5,7 @@
 import type { Facts } from "../domain/compliance/environment.ts";
 import type { ArtifactEvent, ArtifactFacts, FlowFacts, Moment, Provenance } from "../domain/notification/notice.ts";
 import type { ArtifactTrigger } from "../domain/notification/triggers.ts";
+import { selectorColumn, selectorOf } from "./artifact-selector.ts";
 import { booleanOf } from "./database.ts";
 import type { Db } from "./database.ts";
 import type { factStore } from "./facts.ts";
@@ -19,7 +20,10 @@ type SnapshotRow = {
   member: string | null;
 };
 type EventRow = { id: number; name: string; fingerprint: string; annotation: string; was: number; now: number; compliant: 0 | 1 | null; facts_json: string };
-type RecordRow = { public_id: string; flow: string; name: string; fingerprint: string; state: string; git_commit: string; commit_url: string; build_url: string; trail_id: number | null };
+type RecordRow = {
+  public_id: string; flow: string; name: string; fingerprint: string; state: string; git_commit: string;
+  commit_url: string; build_url: string; trail_id: number | null; selector_json: string;
+};
 
 /** Where the events of a snapshot are kept: of a logical environment, in the member whose snapshot caused it, `member` being its name. */
 type Source = { environmentId: number; index: number; member: string | null };
@@ -36,8 +40,8 @@ const CONDITIONS: Readonly<Record<ArtifactTrigger, string>> = {
 const EVENT_ROWS = `SELECT s.id, s.name, s.fingerprint, s.annotation, s.was, s.now, s.compliant, e.facts_json
   FROM snapshot_artifacts s JOIN evaluations e ON e.id = s.evaluation_id WHERE ${EVENTS}`;
 /** The flow under its present name. */
-const RECORD =
-  "a.public_id, f.name AS flow, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit, a.commit_url, a.build_url";
+const RECORD = `a.public_id, f.name AS flow, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit,
+  a.commit_url, a.build_url, ${selectorColumn("a")}`;
 
 export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   const snapshot = db.prepare<[number, number], SnapshotRow>(
@@ -100,7 +104,10 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
     if (!first) return null;
     const row = record.get(first.artifact_id);
     return row
-      ? { flow: row.flow, state: first.state, fingerprint: row.fingerprint, commit: first.git_commit, commitUrl: first.commit_url, buildUrl: row.build_url, artifactId: row.public_id }
+      ? {
+          flow: row.flow, state: first.state, fingerprint: row.fingerprint, commit: first.git_commit,
+          commitUrl: first.commit_url, buildUrl: row.build_url, artifactId: row.public_id, selector: selectorOf(row),
+        }
       : null;
   }
 
@@ -163,6 +170,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   };
 }
 
-const artifactOf = ({ public_id, name, fingerprint, state, git_commit, commit_url, build_url }: RecordRow): FlowFacts["artifact"] => ({
-  id: public_id, name, fingerprint, state, commit: git_commit, commitUrl: commit_url, buildUrl: build_url,
+const artifactOf = (row: RecordRow): FlowFacts["artifact"] => ({
+  id: row.public_id, name: row.name, fingerprint: row.fingerprint, state: row.state, commit: row.git_commit,
+  commitUrl: row.commit_url, buildUrl: row.build_url, selector: selectorOf(row),
 });

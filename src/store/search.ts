@@ -2,6 +2,7 @@
  * Looking for artifacts by the first characters of a fingerprint or commit (semantics 8.2). What is read is bounded, however much there
  * is: each further match takes one step into an index, and of each match the newest records count.
  */
+import { selectorColumn } from "./artifact-selector.ts";
 import { afterPrefix } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
 import type { Db } from "./database.ts";
@@ -12,11 +13,11 @@ const RECORDS = 200;
 /** What a search shows of a record. */
 export type FoundRow = Pick<
   PlacedArtifactRow,
-  "id" | "public_id" | "flow_id" | "fingerprint" | "reference_name" | "filename" | "git_commit" | "build_url" | "commit_url" | "created_at" | "state" | "attestations_json" | "flow_name" | "trail_name"
+  "id" | "public_id" | "flow_id" | "fingerprint" | "reference_name" | "filename" | "git_commit" | "build_url" | "commit_url" | "created_at" | "state" | "attestations_json" | "flow_name" | "trail_name" | "selector_json"
 >;
 
 const FOUND = `SELECT a.id, a.public_id, a.flow_id, a.fingerprint, a.reference_name, a.filename, a.git_commit, a.build_url, a.commit_url, a.created_at, a.state,
-    a.attestations_json, f.name AS flow_name, t.name AS trail_name
+    a.attestations_json, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 
 export function searchStore(db: Db) {

@@ -501,4 +501,85 @@ test("a renamed flow answers under its old name, and shows its new one", async (
   assert.equal((await get(at, `/${at.flow}/fingerprint/fffff`)).body, missing(at, "fffff"));
 });
 
+/** The record that an address in an answer leads to. */
+async function follow(at: Place, apiUrl: string) {
+  const answer = await server.call("GET", apiUrl.replace("http://assay.test/api/v2", ""), { key: at.key });
+  assert.is(answer.status, 200, `${apiUrl}: ${answer.text}`);
+  return answer.body;
+}
+
+test("api_url leads to exactly its record, however many records the fingerprint has in the flow", async () => {
+  const at = await place(TEMPLATE);
+  const { fingerprint } = await report(at, { trail_name: "one", template_reference_name: "server" });
+  const plain = `http://assay.test/api/v2/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`;
+  assert.is((await read(at, fingerprint)).api_url, plain, "the only record needs no query");
+
+  await report(at, { fingerprint, trail_name: "two", template_reference_name: "server" });
+  await report(at, { fingerprint, trail_name: "two", template_reference_name: "client" });
+  await report(at, { fingerprint, trail_name: null });
+  const records: { id: string; api_url: string; trail_name: string | null; template_reference_name: string | null }[] = (await get(at, "")).body;
+  const urlOf = (trail: string | null, reference: string | null) =>
+    records.find(({ trail_name, template_reference_name }) => trail_name === trail && template_reference_name === reference)?.api_url ?? "";
+  const idOf = (url: string) => records.find(({ api_url }) => api_url === url)?.id;
+  const expected = {
+    one: `${plain}?trail=one`,
+    twoServer: `${plain}?trail=two&artifact_id=${idOf(urlOf("two", "server"))}`,
+    twoClient: `${plain}?trail=two&artifact_id=${idOf(urlOf("two", "client"))}`,
+    legacy: `${plain}?artifact_id=${idOf(urlOf(null, null))}`,
+  };
+  assert.equal(
+    { one: urlOf("one", "server"), twoServer: urlOf("two", "server"), twoClient: urlOf("two", "client"), legacy: urlOf(null, null) },
+    expected,
+  );
+  for (const { id, api_url } of records) {
+    const found = await follow(at, api_url);
+    assert.equal({ id: found.id, api_url: found.api_url }, { id, api_url });
+  }
+});
+
+test("api_url of a search result and of a build leads to their record", async () => {
+  const at = await place();
+  const { fingerprint } = await report(at, { trail_name: "one" });
+  await report(at, { fingerprint, trail_name: "two" });
+  const { artifacts } = (await server.call("GET", `/search/${at.org}/sha/${fingerprint}`, { key: at.key })).body;
+  for (const found of artifacts) assert.is((await follow(at, found.api_url)).html_url, found.html_url);
+  const { builds } = (await server.call("GET", `/builds/${at.org}`, { key: at.key })).body;
+  assert.equal(builds.map(({ trail_name }: { trail_name: string }) => trail_name), ["one"]);
+  assert.is((await follow(at, builds[0]._links.artifact.self.href)).trail_name, "one");
+});
+
+test("artifact_id chooses a record of the fingerprint; trail and attestation_id must match it", async () => {
+  const at = await place(TEMPLATE);
+  const { fingerprint } = await report(at, { trail_name: "one", template_reference_name: "server" });
+  await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint }, "generic", "one");
+  await report(at, { fingerprint, trail_name: "two", template_reference_name: "server" });
+  const [two, one] = (await get(at, "")).body;
+  const attestation = (await trailOf(at, "one")).compliance_status.artifacts_statuses.server.attestations_statuses[0].attestation_id;
+  const ask = async (query: string) => {
+    const { status, body } = await get(at, `/${at.flow}/fingerprint/${fingerprint}?${query}`);
+    return status === 200 ? body.id : { status, body };
+  };
+  const none = { status: 404, body: missing(at, fingerprint) };
+  const other = (await report(at, { trail_name: "one" })).fingerprint;
+  const elsewhere = (await read(at, other)).id;
+  assert.equal(
+    {
+      one: await ask(`artifact_id=${one.id}`),
+      two: await ask(`artifact_id=${two.id}`),
+      inItsTrail: await ask(`artifact_id=${one.id}&trail=one`),
+      inAnotherTrail: await ask(`artifact_id=${one.id}&trail=two`),
+      withItsAttestation: await ask(`artifact_id=${one.id}&attestation_id=${attestation}`),
+      withAnothersAttestation: await ask(`artifact_id=${two.id}&attestation_id=${attestation}`),
+      ofAnotherFingerprint: await ask(`artifact_id=${elsewhere}`),
+    },
+    {
+      one: one.id, two: two.id, inItsTrail: one.id, inAnotherTrail: none,
+      withItsAttestation: one.id, withAnothersAttestation: none, ofAnotherFingerprint: none,
+    },
+  );
+  const malformed = await get(at, `/${at.flow}/fingerprint/${fingerprint}?artifact_id=1`);
+  const pattern = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$";
+  assert.equal([malformed.status, malformed.body], [400, rejected({ artifact_id: `String should match pattern '${pattern}' [input: 1]` })]);
+});
+
 test.run();

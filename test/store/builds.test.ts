@@ -95,6 +95,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   const row = {
     created_at: clock.at, artifact_public_id: store.artifacts.get(id).public_id, fingerprint: A, flow_name: "f", trail_name: "t", repo_name: "acme/shop",
     repo_public_id: store.repos.named(all.organizationId, "acme/shop")[0]?.public_id, repo_external_id: "acme/shop",
+    selector_json: "{}",
   };
   const list = () => store.builds.list(all, { limit: 5, offset: 0 });
   assert.equal(list(), [row]);
@@ -103,7 +104,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   assert.equal(list(), [{ ...row, repo_name: null, repo_public_id: null, repo_external_id: null }]);
   db.prepare("DELETE FROM artifacts").run();
   const nothing = { artifact_public_id: null, fingerprint: null, flow_name: null, trail_name: null, repo_name: null, repo_public_id: null, repo_external_id: null };
-  assert.equal(list(), [{ created_at: row.created_at, ...nothing }]);
+  assert.equal(list(), [{ created_at: row.created_at, selector_json: "{}", ...nothing }]);
   assert.is(store.builds.count(all), 1);
 });
 

@@ -82,6 +82,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
     repo_name: null, repo_url: null, artifact_public_id: store.artifacts.get(later).public_id, git_commit: "2".repeat(40), commit_url: "https://git.test/2",
     built_at: store.artifacts.get(later).created_at, previous_fingerprint: OLD, previous_name: "app", previous_snapshot_index: 1, previous_deployed_at: 100,
     previous_compliant: null, previous_commit: "1".repeat(40), previous_commit_url: "https://git.test/1", previous_repo_url: "https://github.com/a/b", previous_trail_name: "t",
+    selector_json: "{}",
   };
   const latest = () => store.deployments.latest([prod], NEW);
   assert.equal(latest(), row);

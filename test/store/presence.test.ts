@@ -205,6 +205,7 @@ test("of a repository runs whatever has a record that names it, once for each na
     return {
       environment_id: public_id, environment_name, environment_type: type, snapshot_index: index, name, compliant: null, started_at: time(id, 1),
       artifact_id: record.public_id, fingerprint: A, git_commit: record.git_commit, commit_url: record.commit_url, flow_name: "g",
+      selector_json: "{}",
     };
   };
   assert.is.not(first, again);

@@ -12,7 +12,8 @@ export type Links = {
   snapshotPage(org: string, environment: string, index: number): string;
   snapshotApi(org: string, environment: string, index: number): string;
   artifactPage(org: string, flow: string, fingerprint: string, id: string): string;
-  artifactApi(org: string, flow: string, fingerprint: string): string;
+  /** @param selector query parameters that tell the record from others of its fingerprint in the flow. */
+  artifactApi(org: string, flow: string, fingerprint: string, selector: ArtifactSelector): string;
   flowPage(org: string, flow: string): string;
   flowApi(org: string, flow: string): string;
   trailPage(org: string, flow: string, trail: string): string;
@@ -20,6 +21,9 @@ export type Links = {
   attestationPage(org: string, flow: string, trail: string, id: string): string;
   attestationApi(org: string, id: string): string;
 };
+
+/** What tells a record from the others of its fingerprint in the flow, as query parameters of the artifact read. */
+export type ArtifactSelector = { readonly trail?: string; readonly artifact_id?: string };
 
 /** The record from which an artifact has its provenance, in its build flow. */
 export type Provenance = {
@@ -31,6 +35,7 @@ export type Provenance = {
   commitUrl: string;
   buildUrl: string;
   artifactId: string;
+  selector: ArtifactSelector;
 };
 
 /** A place in the history of an environment. `index` 0: nothing was reported yet. `compliant` null: unknown. */
@@ -52,7 +57,7 @@ export type FlowFacts = {
   flow: string;
   /** `state` as it was when the notice was made, right after the event. */
   trail: { name: string; state: string } | null;
-  artifact: { id: string; name: string; fingerprint: string; state: string; commit: string; commitUrl: string; buildUrl: string } | null;
+  artifact: { id: string; name: string; fingerprint: string; state: string; commit: string; commitUrl: string; buildUrl: string; selector: ArtifactSelector } | null;
   attestation: { id: string; name: string; type: string; compliant: boolean; by: string } | null;
 };
 

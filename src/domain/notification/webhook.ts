@@ -34,13 +34,17 @@ export function webhookPayload(notice: Notice, links: Links): Payload {
 /** Whole epoch seconds. */
 export const timestampOf = (at: number): string => epochText(Math.floor(at));
 
-const provenanceOf = (org: string, { flow, state, fingerprint, commit, commitUrl, buildUrl, artifactId }: Provenance, links: Links): Payload => ({
+const provenanceOf = (
+  org: string,
+  { flow, state, fingerprint, commit, commitUrl, buildUrl, artifactId, selector }: Provenance,
+  links: Links,
+): Payload => ({
   flow,
   status: state.toLowerCase(),
   commit,
   commit_url: commitUrl,
   html_url: links.artifactPage(org, flow, fingerprint, artifactId),
-  api_url: links.artifactApi(org, flow, fingerprint),
+  api_url: links.artifactApi(org, flow, fingerprint, selector),
   build_url: buildUrl,
 });
 
@@ -59,7 +63,7 @@ function flowParts({ org, flow, trail, artifact, attestation }: FlowFacts, links
             commit: artifact.commit,
             commit_url: artifact.commitUrl,
             html_url: links.artifactPage(org, flow, artifact.fingerprint, artifact.id),
-            api_url: links.artifactApi(org, flow, artifact.fingerprint),
+            api_url: links.artifactApi(org, flow, artifact.fingerprint, artifact.selector),
             build_url: artifact.buildUrl,
           },
         }

@@ -90,7 +90,7 @@ test("a letter has so many lines and says how many more there are; its texts are
 });
 
 test("events of a member and events with provenance say so", () => {
-  const provenance = { flow: "build", state: "COMPLIANT", fingerprint: "f".repeat(64), commit: "c", commitUrl: "", buildUrl: "", artifactId: "id" };
+  const provenance = { flow: "build", state: "COMPLIANT", fingerprint: "f".repeat(64), commit: "c", commitUrl: "", buildUrl: "", artifactId: "id", selector: {} };
   const told = snapshotLetter("ON_SCALED_ARTIFACT", [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }], 1, moment, sender, links);
   assert.equal([told.heading, told.lines], ["prod: artifact changed", ["web in eu has new provenance (non-compliant), built by build"]]);
 });
