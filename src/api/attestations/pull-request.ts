@@ -1,35 +1,65 @@
 import { Type } from "typebox";
 import { judgePullRequest } from "../../domain/attestation/pull-request.ts";
-import { Closed, Maybe, OneOf, named } from "../../http/schema.ts";
-import { GitCommit, LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { Maybe, OneOf, named } from "../../http/schema.ts";
+import { GitCommit, LIST_LENGTH, TEXT_LENGTH, Text, Url } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 /** A merge commit, or empty where the pull request was not merged. */
 const MergeCommit = Type.String({ pattern: "^([a-f0-9]{40})?$" });
 
-const FoundPullRequestV1 = named(
-  "FoundPullRequestV1",
-  Closed({ url: Url, state: Text, merge_commit: MergeCommit, approvers: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }),
-);
+/**
+ * What clients gather from a forge is never refused for a key that is not known here: it is kept and returned, and only the
+ * known keys are checked (newer-clients 3).
+ */
+const open = { additionalProperties: true };
+const EpochSeconds = Type.Number({ description: "Epoch seconds" });
+
 const PullRequestApprover = named(
   "PullRequestApprover",
-  Closed({ username: Text, state: Maybe(Text), timestamp: Maybe(Type.Number({ description: "Epoch seconds" })) }),
+  Type.Object(
+    {
+      username: Text,
+      state: Maybe(Text),
+      timestamp: Maybe(EpochSeconds),
+      commit_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The commit that was approved" })),
+    },
+    open,
+  ),
+);
+const PullRequestReview = named(
+  "PullRequestReview",
+  Type.Object(
+    {
+      username: Maybe(Text),
+      state: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Such as APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED" })),
+      timestamp: Maybe(EpochSeconds),
+      commit_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The commit that was reviewed" })),
+      author_type: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Such as user, bot or other" })),
+      has_write_access: Maybe(Type.Boolean()),
+    },
+    open,
+  ),
+);
+const optionalKeys = {
+  title: Maybe(Text),
+  created_at: Maybe(EpochSeconds),
+  merged_at: Maybe(EpochSeconds),
+  head_ref: Maybe(Text),
+  head_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The last commit of the pull request" })),
+  base_ref: Maybe(Text),
+  approvers: Maybe(Type.Array(Type.Union([PullRequestApprover, Text]), { maxItems: LIST_LENGTH })),
+  reviews: Maybe(Type.Array(PullRequestReview, { maxItems: LIST_LENGTH })),
+};
+const Commits = Type.Array(GitCommit, { maxItems: LIST_LENGTH });
+
+/** The older form is known by its merge commit. Keys of the newer form that stand in it are checked all the same. */
+const FoundPullRequestV1 = named(
+  "FoundPullRequestV1",
+  Type.Object({ url: Url, state: Text, merge_commit: MergeCommit, author: Type.Optional(Text), commits: Type.Optional(Commits), ...optionalKeys }, open),
 );
 const FoundPullRequestV2 = named(
   "FoundPullRequestV2",
-  Closed({
-    url: Url,
-    state: Text,
-    author: Text,
-    title: Maybe(Text),
-    created_at: Maybe(Type.Number({ description: "Epoch seconds" })),
-    merged_at: Maybe(Type.Number({ description: "Epoch seconds" })),
-    head_ref: Maybe(Text),
-    merge_commit: Maybe(MergeCommit),
-    approvers: Maybe(Type.Array(Type.Union([PullRequestApprover, Text]), { maxItems: LIST_LENGTH })),
-    commits: Type.Array(GitCommit, { maxItems: LIST_LENGTH }),
-    base_ref: Maybe(Text),
-  }),
+  Type.Object({ url: Url, state: Text, author: Text, commits: Commits, merge_commit: Maybe(MergeCommit), ...optionalKeys }, open),
 );
 
 export const postPullRequest = attestation({
@@ -37,10 +67,11 @@ export const postPullRequest = attestation({
   input: "PullRequestAttestationPostInput",
   form: "PullRequestAttestationForm",
   summary: "Report the pull requests behind a commit",
-  description: "Compliant when there is at least one pull request; its state and approvals are kept for policies of your own, but not judged.",
+  description: "Compliant when there is at least one pull request; its state, approvals and reviews are kept for policies of your own, but not judged. Further keys of pull requests, approvers, reviews and commits are kept and returned.",
   payload: {
     git_provider: OneOf(["github", "gitlab", "bitbucket", "azure"]),
-    pull_requests: Type.Array(Type.Union([FoundPullRequestV1, FoundPullRequestV2]), { maxItems: LIST_LENGTH }),
+    // The newer form comes first: of a report that fits neither, its problems are the ones to name.
+    pull_requests: Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: LIST_LENGTH }),
   },
   judge: (payload) => judgePullRequest(payload as Parameters<typeof judgePullRequest>[0]),
   facts: ({ git_provider, pull_requests }) => ({ git_provider, pull_requests }),

@@ -270,6 +270,23 @@ judged("pull_request", [
     true,
     { git_provider: "azure", pull_requests: [{ ...PR_V2, state: "open", approvers: [], base_ref: null, head_ref: null, merged_at: null, created_at: null, title: null, merge_commit: null }] },
   ],
+  ...[
+    {
+      ...PR_V2, head_sha: "c".repeat(40), labels: ["urgent"], milestone: null,
+      approvers: [{ username: "grace", commit_sha: "c".repeat(40), node_id: 7 }],
+      reviews: [
+        { username: "grace", state: "APPROVED", timestamp: 3, commit_sha: "c".repeat(40), author_type: "user", has_write_access: true, body: "LGTM" },
+        { username: null, state: null, timestamp: null, commit_sha: null, author_type: null, has_write_access: null },
+        {},
+      ],
+      commits: [{ ...prCommit, signer_username: "ada", signed_by_platform: false, tree: { sha: "d" } }],
+    },
+    { ...PR_V2, head_sha: null, reviews: null, approvers: [] },
+    { ...PR_V1, author: "", commits: [], approvers: [], head_sha: "c".repeat(40), reviews: [], more: 1 },
+  ].map((found): [string, Json, boolean, Json] => {
+    const payload = { git_provider: "github", pull_requests: [found] };
+    return [`keys of newer clients and unknown ones, kept and returned: ${Object.keys(found).join(", ")}`, payload, true, payload];
+  }),
   ["no pull request", { git_provider: "gitlab", pull_requests: [] }, false],
 ]);
 
@@ -321,7 +338,17 @@ refused("jira", [
 refused("pull_request", [
   [{ git_provider: "gitea", pull_requests: [] }, { git_provider: "Input should be 'github', 'gitlab', 'bitbucket' or 'azure' [input: gitea]" }],
   [{ git_provider: "github", pull_requests: [{ ...PR_V2, commits: undefined }] }, { "pull_requests.0.commits": "Field required" }],
-  [{ git_provider: "github", pull_requests: [{ ...PR_V2, target: "main" }] }, { "pull_requests.0.target": "Extra inputs are not permitted [input: main]" }],
+  [{ git_provider: "github", pull_requests: [{ ...PR_V2, author: undefined }] }, { "pull_requests.0.author": "Field required" }],
+  [{ git_provider: "github", pull_requests: [{ ...PR_V2, head_sha: 1 }] }, { "pull_requests.0.head_sha": "Input should be a valid string [input: 1]" }],
+  [{ git_provider: "github", pull_requests: [{ ...PR_V1, title: 1 }] }, { "pull_requests.0.title": "Input should be a valid string [input: 1]" }],
+  [
+    { git_provider: "github", pull_requests: [{ ...PR_V2, merge_commit: "a".repeat(40), reviews: [{ has_write_access: "yes" }] }] },
+    { "pull_requests.0.reviews.0.has_write_access": "Input should be a valid boolean [input: yes]" },
+  ],
+  [
+    { git_provider: "github", pull_requests: [{ ...PR_V2, approvers: [{ username: "grace", commit_sha: 1 }] }] },
+    { "pull_requests.0.approvers.0.commit_sha": "Input should be a valid string [input: 1]" },
+  ],
   [{ git_provider: "github", pull_requests: [{ ...PR_V2, merge_commit: "abc" }] }, { "pull_requests.0.merge_commit": "String should match pattern '^([a-f0-9]{40})?$' [input: abc]" }],
   [{ git_provider: "github", pull_requests: [{ ...PR_V2, commits: [{ message: "m" }] }] }, { "pull_requests.0.commits.0.sha1": "Field required" }],
   [{ git_provider: "github", pull_requests: [{ ...PR_V2, approvers: [{ state: "APPROVED" }] }] }, { "pull_requests.0.approvers.0.username": "Field required" }],
