@@ -5,6 +5,7 @@
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
 import { FLAG_ATTESTATION, describeChange, placesOfChange } from "../domain/webhook/launch-darkly.ts";
+import { isUnfinished } from "../domain/attestation/sonar.ts";
 import { placeOfScan } from "../domain/webhook/sonar.ts";
 import type { SonarFlowNames } from "../domain/webhook/sonar.ts";
 import { invalid, notFound } from "../errors.ts";
@@ -20,7 +21,7 @@ import { flowFor } from "./flows.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
-import { LIST_LENGTH, Text } from "./shapes.ts";
+import { LIST_LENGTH, TEXT_LENGTH, Text } from "./shapes.ts";
 import { beginImplicitly } from "./trails.ts";
 
 const HookPath = Closed({ hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }) });
@@ -53,10 +54,22 @@ const responses = {
 const SonarWebhook = named(
   "SonarWebhook",
   Type.Object(
-    { ...SonarResults.properties, revision: Maybe(Text), properties: Maybe(Type.Record(Type.String(), Text)) },
+    {
+      ...SonarResults.properties,
+      analysedAt: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Absent only for a task with the status FAILED or CANCELED" })),
+      revision: Maybe(Text),
+      properties: Maybe(Type.Record(Type.String(), Text)),
+    },
     { additionalProperties: true },
   ),
 );
+
+/** @throws AppError 400 as readCall, and for a finished task without the time of its analysis. */
+function readScan(bytes: Buffer | null): Static<typeof SonarWebhook> {
+  const call = readCall(SonarWebhook, bytes);
+  if (!call.analysedAt && !isUnfinished(call.status)) throw invalid({ analysedAt: "Field required" });
+  return call;
+}
 
 export const sonarWebhook = operation({
   id: "sonar_qube_webhook",
@@ -65,7 +78,7 @@ export const sonarWebhook = operation({
   tag: "Webhooks",
   summary: "Take in the result of a SonarQube scan",
   description:
-    "Records a `sonar` attestation where the properties of the analysis say, `sonar.analysis.kosli_flow` and its like. Flow and trail are created where they are missing. Without properties the flow is named after the project and the trail after the revision.",
+    "Records a `sonar` attestation where the properties of the analysis say, `sonar.analysis.kosli_flow` and its like. Flow and trail are created where they are missing. Without properties the flow is named after the project and the trail after the revision. A task that failed or was canceled has no revision and no quality gate: it is recorded as not compliant, in the trail of `sonar.analysis.kosli_git_commit`, else in one named after the task.",
   status: "unlisted",
   permission: "signed",
   signature: { door: "sonar", header: "x-sonar-webhook-hmac-sha256", acts: "attestation:write" },
@@ -84,7 +97,7 @@ export const sonarWebhook = operation({
       properties: { "sonar.analysis.kosli_flow": "backend", "sonar.analysis.kosli_trail": "release-1" },
     },
   },
-  prepare: async (_context, { unread }) => readCall(SonarWebhook, unread),
+  prepare: async (_context, { unread }) => readScan(unread),
   handle(context, { params, unread }, call) {
     const { store, organization, note } = context;
     const door = doorOf(context, "sonar", params.hook_uid);
@@ -103,7 +116,8 @@ export const sonarWebhook = operation({
         git_commit_info: place.commit === null ? null : { sha1: place.commit },
         origin_url: call.project.url ?? null,
       },
-      payload: { sonar_results: { ...call, revision: call.revision ?? "" } },
+      // Recorded as it came: an unfinished task has no time of analysis.
+      payload: { sonar_results: { ...call, revision: call.revision ?? "" } as Static<typeof SonarResults> },
       prepared: null,
       file: null,
     });
@@ -128,6 +142,8 @@ const LaunchDarklyWebhook = named(
   ),
 );
 
+const NOTHING_RECORDED = { message: "Nothing was recorded: the change names no flag in an environment" };
+
 /** Places of one call: a change of a flag names the environments that it touches, and nobody has more. */
 const MOST_PLACES = 100;
 
@@ -138,7 +154,7 @@ export const launchDarklyWebhook = operation({
   tag: "Webhooks",
   summary: "Take in a change of a LaunchDarkly flag",
   description:
-    "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the trail of the flag's key in the flow `launch-darkly-E`. Both are created where they are missing. A change in no environment is accepted and not recorded.",
+    "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the trail of the flag's key in the flow `launch-darkly-E`. Both are created where they are missing. A change in no environment is accepted and not recorded, and the answer says so.",
   status: "unlisted",
   permission: "signed",
   signature: { door: "launch-darkly", header: "x-ld-signature", acts: "attestation:write" },
@@ -146,7 +162,10 @@ export const launchDarklyWebhook = operation({
   params: HookPath,
   query: NoQuery,
   body: signedBody(LaunchDarklyWebhook),
-  responses,
+  responses: {
+    ...responses,
+    200: { description: "Recorded, or recorded before; or, with a message, nothing to record", schema: Type.Union([Ok, Message]) },
+  },
   example: {
     params: { hook_uid: "Qf7bUe2mZx0rKd9tVw4sLy6nHc8gJp1aRo5iTk3vBqX" },
     body: {
@@ -180,6 +199,6 @@ export const launchDarklyWebhook = operation({
       });
     }
     note({ webhook: "launch-darkly", changes: places.map(({ flow, trail }) => `${flow}/${trail}`) });
-    return { status: 200, body: "OK" };
+    return { status: 200, body: places.length === 0 ? NOTHING_RECORDED : "OK" };
   },
 });

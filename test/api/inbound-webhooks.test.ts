@@ -91,7 +91,7 @@ test("without properties it goes by project and revision; flows and trails that 
   assert.is((await send(hook, scan({ flow_description: "second", trail_description: "second" }, { qualityGate: { name: "Sonar way", status: "ERROR", conditions: [] } }))).status, 200);
   const flow = await read(at, `/flows/${at.org}/sonar-Web-Shop`);
   const trail = await read(at, `/trails/${at.org}/sonar-Web-Shop/${SHA}`);
-  assert.equal([flow.description, trail.description, trail.compliance_state], ["first", null, "NON-COMPLIANT"]);
+  assert.equal([flow.description, trail.description, trail.compliance_state], ["first", "", "NON-COMPLIANT"]);
   const records = await read(at, `/attestations/${at.org}/sonar-Web-Shop/trail/${SHA}/sonar`);
   assert.equal(records.map(({ is_compliant }: Json) => is_compliant), [false, true]);
 });
@@ -105,6 +105,52 @@ test("a scan without a quality gate is not compliant, and one without a revision
     message: "Input payload validation failed",
     errors: { "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property" },
   });
+});
+
+/** What SonarQube sends for a task that ended without an analysis. */
+const unfinished = (status: string, properties: Json = {}): Json => {
+  const { analysedAt: _at, revision: _revision, qualityGate: _gate, ...rest } = scan(properties, { taskId: fresh("AXouyx-"), status });
+  return { ...rest, branch: { name: "main", type: "BRANCH", isMain: true, url: "https://sonar.test/dashboard?id=web" } };
+};
+
+for (const status of ["FAILED", "CANCELED"])
+  test(`a task that ${status} is recorded as not compliant with the reason, in a trail named after the task`, async () => {
+    const { at, hook } = given("sonar");
+    const sent = unfinished(status);
+    const now = server.clock.at;
+    const answer = await send(hook, sent);
+    assert.equal([answer.status, answer.body], [200, "OK"]);
+    const [record, ...more] = await read(at, `/attestations/${at.org}/web/trail/${sent.taskId}/sonar`);
+    assert.equal(more, []);
+    assert.equal(
+      { compliant: record.is_compliant, commit: record.git_commit_info, results: record.sonar_results, origin: record.origin_url },
+      { compliant: false, commit: null, results: { ...sent, revision: "" }, origin: sent.project.url },
+    );
+    assert.ok(record.created_at > now && record.created_at <= server.clock.at, "the time is that of the server");
+    assert.is((await read(at, `/trails/${at.org}/web/${sent.taskId}`)).compliance_state, "NON-COMPLIANT");
+    const reasons = server.db.prepare("SELECT reasons_json FROM attestations WHERE public_id = ?").pluck().get(record.attestation_id) as string;
+    assert.equal(JSON.parse(reasons), [`SonarQube task '${sent.taskId}' has status '${status}': there is no analysis`]);
+  });
+
+test("a failed task goes where its properties say; the commit they name is its commit and names its trail", async () => {
+  const { at, hook } = given("sonar");
+  assert.is((await send(hook, unfinished("FAILED", { flow: "backend", trail: "release-7", attestation: "quality" }))).status, 200);
+  assert.is((await read(at, `/attestations/${at.org}/backend/trail/release-7/quality`)).length, 1);
+  assert.is((await send(hook, unfinished("FAILED", { git_commit: SHA }))).status, 200);
+  const [record] = await read(at, `/attestations/${at.org}/web/trail/${SHA}/sonar`);
+  assert.equal([record.is_compliant, record.git_commit_info.sha1], [false, SHA]);
+});
+
+test("a failed task without an id needs a trail, and a finished task needs the time of its analysis", async () => {
+  const { hook } = given("sonar");
+  await refused(() => send(hook, { ...unfinished("FAILED"), taskId: null }), 400, {
+    message: "Input payload validation failed",
+    errors: { "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property" },
+  });
+  for (const status of ["SUCCESS", "PENDING", null])
+    await refused(() => send(hook, { ...unfinished("x"), status }), 400, {
+      message: "Input payload validation failed", errors: { analysedAt: "Field required" },
+    });
 });
 
 test("artifacts are named by fingerprint or by a dotted name", async () => {
@@ -238,7 +284,7 @@ test("a flag change is recorded in the trail of the flag, in the flow of the env
 test("a change in no environment is accepted and not recorded", async () => {
   const { at, hook } = given("launch-darkly");
   const answer = await send(hook, { kind: "flag", titleVerb: "created the flag", target: { resources: ["proj/web:env/*:flag/new"] } });
-  assert.equal([answer.status, answer.body], [200, "OK"]);
+  assert.equal([answer.status, answer.body], [200, { message: "Nothing was recorded: the change names no flag in an environment" }]);
   assert.equal(await read(at, `/flows/${at.org}`), []);
   const resources = Array.from({ length: 101 }, (_, number) => `proj/web:env/e${number}:flag/f`);
   await refused(() => send(hook, { target: { resources } }), 400, {

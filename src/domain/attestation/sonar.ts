@@ -16,8 +16,9 @@ export type SonarResults = {
   serverUrl?: string | null;
   taskId?: string | null;
   status?: string | null;
-  analysedAt: string;
-  revision: string;
+  /** Absent for a task that ended without an analysis. */
+  analysedAt?: string | null;
+  revision?: string | null;
   changedAt?: string | null;
   project: { key: string; name?: string; url: string };
   qualityGate?: { name?: string | null; status: string; conditions: readonly SonarCondition[] } | null;
@@ -29,8 +30,18 @@ export type SonarPayload = { sonar_results: SonarResults };
 /** The words for a passed gate: SonarQube's own and that of its web hooks (semantics 13, row 24). */
 const PASSED: readonly string[] = ["OK", "PASSED"];
 
+/** Words for a task that ended without an analysis: then there is no time, no revision and no quality gate. */
+const UNFINISHED: readonly string[] = ["FAILED", "CANCELED"];
+
+/** Whether the status of a task says that it ended without an analysis. */
+export const isUnfinished = (status: string | null | undefined): boolean => typeof status === "string" && UNFINISHED.includes(status);
+
 /** Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3). */
-export function judgeSonar({ sonar_results: { qualityGate: gate } }: SonarPayload): Judgement {
+export function judgeSonar({ sonar_results: { qualityGate: gate, status, taskId } }: SonarPayload): Judgement {
+  if (isUnfinished(status)) {
+    const task = taskId ? `SonarQube task '${taskId}'` : "The SonarQube task";
+    return judgement([`${task} has status '${status}': there is no analysis`]);
+  }
   if (gate === undefined || gate === null) return judgement(["The scan has no quality gate"]);
   return judgement(PASSED.includes(gate.status) ? [] : [`The quality gate has status '${gate.status}'`]);
 }

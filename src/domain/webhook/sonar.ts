@@ -2,6 +2,7 @@
  * The web hook of SonarQube and SonarCloud: where in our world the result of a scan belongs (semantics 8.6). The analysis says
  * so in its properties, whose names are kept for compatibility; what they leave out follows from the scan itself.
  */
+import { isUnfinished } from "../attestation/sonar.ts";
 import { ATTESTATION_NAME, COMMIT_SHA, FINGERPRINT, FLOW_NAME, REFERENCE_NAME, TRAIL_NAME, matches } from "../names.ts";
 
 /** How the name of a flow is made for scans that name none. */
@@ -14,6 +15,8 @@ export type SonarFlowNames = {
 
 /** The part of the call that is looked at here; everything in it is recorded. */
 export type SonarCall = {
+  taskId?: string | null;
+  status?: string | null;
   revision?: string | null;
   project: { key: string; name?: string | null };
   properties?: Readonly<Record<string, string>> | null;
@@ -60,7 +63,9 @@ export function placeOfScan(call: SonarCall, names: SonarFlowNames): { place: So
   const flow = matching("flow", FLOW_NAME, cutName(asName(names.prefix + project + names.suffix)));
   if (flow === "") refuse("flow", `No flow can be named after the project '${project}': give this property`);
   const revision = call.revision ?? "";
-  const trail = matching("trail", TRAIL_NAME, cutName(asName(revision)));
+  // A task that failed tells no revision. Its trail is that of its commit where the properties name one, else its own.
+  const source = revision || (isUnfinished(call.status) ? property("git_commit") || call.taskId || "" : "");
+  const trail = matching("trail", TRAIL_NAME, cutName(asName(source)));
   if (trail === "") refuse("trail", "The scan has no revision to name a trail after: give this property");
 
   const dotted = property("attestation") ?? DEFAULT_ATTESTATION;
