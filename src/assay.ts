@@ -4,6 +4,7 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import Koa from "koa";
 import { contextFactory } from "./api/kit.ts";
@@ -68,7 +69,20 @@ export function newPublicId(): string {
 /** A new API key: 256 random bits in 43 characters that need no escaping anywhere. */
 export const newSecret = (): string => randomBytes(32).toString("base64url");
 
-export const systemSources: Sources = { now: () => Date.now() / 1000, newId: newPublicId };
+/**
+ * The user of the operating system who runs this process. The system says so and not the environment, which anybody can set; a user
+ * without an entry in the system's list, as containers have them, is named by number.
+ * @param lookUp gives the entry of the effective user; it throws where there is none
+ */
+export function osUserName(lookUp: () => { username: string } = userInfo, uid: number = process.geteuid?.() ?? -1): string {
+  try {
+    return lookUp().username || `uid ${uid}`;
+  } catch {
+    return `uid ${uid}`;
+  }
+}
+
+export const systemSources: Sources = { now: () => Date.now() / 1000, newId: newPublicId, osUser: osUserName };
 
 /** Does not keep a process alive. */
 export const systemTimer: Timer = (seconds, ring) => {

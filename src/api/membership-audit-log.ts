@@ -1,4 +1,4 @@
-/** Who changed whose membership, when and how (semantics 8.5). For admins only (decision 109). */
+/** Who changed whose membership or privilege, when and how (semantics 8.5). For admins only (decision 109). */
 import { Type } from "typebox";
 import { ROLES } from "../domain/access.ts";
 import { NO_BODY } from "../http/operation.ts";
@@ -17,11 +17,14 @@ const MembershipAuditEvent = named(
   Closed({
     timestamp: Type.Number({ description: "Epoch seconds" }),
     event_type: OneOf(MEMBERSHIP_CHANGES),
-    user: Type.String({ description: "Whose membership it is, as people saw their name then" }),
-    user_name: Type.String({ description: "Their login name" }),
+    user: Type.String({ description: "Whose membership it is, as people saw their name then; or the name of a service account" }),
+    user_name: Type.String({ description: "Their login name; of a service account `organization/name`" }),
     role: Nullable(Type.String({ description: "The new role; null for somebody who was removed" })),
     previous_role: Nullable(Type.String({ description: "null for somebody who was no member" })),
-    changed_by: Type.String({ description: "Who did it, as people saw their name then; `operator` on the command line of the server" }),
+    changed_by: Type.String({
+      description:
+        "Who did it: a user as people saw their name then, a service account, the login name of an OpenID Connect login, or `operator (NAME)` with the user of the operating system who ran the command on the server",
+    }),
     source: OneOf(MEMBERSHIP_SOURCES, { description: "Where it was done; `script` is the command line of the server, `oidc` a login with OpenID Connect" }),
   }),
 );
@@ -37,7 +40,7 @@ export const listAuditLog = operation({
   path: "/membership-audit-log/{org}",
   tag: "Audit Log",
   summary: "List changes of memberships and roles",
-  description: "Every change since the organization exists; nothing is ever removed from it.",
+  description: "Every change of a member's role and of a service account's privilege since the organization exists; nothing is ever removed from it.",
   permission: "membership_audit:read",
   audit: null,
   params: OrgPath,

@@ -146,7 +146,7 @@ export const updateServiceAccount = operation({
   path: "/service-accounts/{org}/{name}",
   tag: "Service Accounts",
   summary: "Change description or privilege of a service account",
-  description: "What is absent stays; a description of null clears it. The privilege is changed by admins only, and holds for all keys of the account from then on.",
+  description: "What is absent stays; a description of null clears it. The privilege is changed by admins only, and holds for all keys of the account from then on; its change is in the membership audit log.",
   permission: "service_account:write",
   audit: "service_account.updated",
   params: AccountPath,
@@ -155,7 +155,7 @@ export const updateServiceAccount = operation({
   responses: { 200: { description: "The account as it is now", schema: ServiceAccountResponse }, 403: NOT_YOURS, 404: NO_ACCOUNT },
   example: { params: EXAMPLE_PATH, body: { description: null, privilege: "reader" } },
   handle(context, { params, body }) {
-    const { store, note, role } = context;
+    const { store, note, role, caller } = context;
     const account = requireManaged(context, params.name);
     const { description = account.description } = body;
     const privilege = body.privilege ?? account.privilege;
@@ -164,7 +164,7 @@ export const updateServiceAccount = operation({
     const isDescribed = description !== account.description;
     if (!isDescribed && privilege === account.privilege) return { status: 200, body: present(account), unaudited: true };
     store.serviceAccounts.describe(account.id, description);
-    store.serviceAccounts.setPrivilege(account.id, privilege);
+    store.serviceAccounts.setPrivilege(account.id, privilege, caller.shownName, "app");
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
     return { status: 200, body: present(store.serviceAccounts.get(account.id)) };
   },

@@ -16,13 +16,13 @@ export type Owner = { userId: number; name: string } | { serviceAccountId: numbe
 
 export type Operator = ReturnType<typeof operatorOf>;
 
-/** Who is written down as the one who did it, in the audit log and in the history of memberships. */
+/** Who is written down as the one who did it in the audit log. The history of memberships also names the user of the operating system. */
 const OPERATOR = "operator";
 
 /** `operation` names the command in the audit log. All methods belong inside a transaction. */
 export function operatorOf(store: Store, operation: string) {
   const changes = changesBy(store, {
-    operation, requestId: newPublicId(), shown: OPERATOR, source: "script",
+    operation, requestId: newPublicId(), shown: store.operatorName(), source: "script",
     actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
   });
   const { note } = changes;
@@ -52,7 +52,7 @@ export function operatorOf(store: Store, operation: string) {
       return keys.length;
     },
     setPrivilege(account: { id: number; organization_id: number; name: string; privilege: Role }, privilege: Role): void {
-      store.serviceAccounts.setPrivilege(account.id, privilege);
+      store.serviceAccounts.setPrivilege(account.id, privilege, store.operatorName(), "script");
       note(account.organization_id, "service_account.updated", account.name, { privilege, previous_privilege: account.privilege });
     },
     /** Opens a door for the webhooks of another product, and the account that acts for it. @returns the door. */

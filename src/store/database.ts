@@ -21,6 +21,8 @@ export type Sources = {
   now(): number;
   /** A new public id, 8-4-4-4-8 hex. */
   newId(): string;
+  /** The user of the operating system who runs this process; absent where nobody is named by it. */
+  osUser?(): string;
 };
 
 /** A truth value as SQLite keeps it; null stays null: unknown is not false. */

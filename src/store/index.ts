@@ -71,6 +71,8 @@ export function openStore(db: Db, sources: Sources) {
   const facts = factStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
+    /** What the history of memberships calls the one who works on the command line: `operator (root)`. */
+    operatorName: (): string => (sources.osUser ? `operator (${sources.osUser()})` : "operator"),
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),

@@ -1,4 +1,7 @@
-/** The history of memberships as it is read (semantics 8.5). Rows are written with each change, by organizations.ts. */
+/**
+ * The history of memberships and of the privileges of service accounts (semantics 8.5). Rows are written in the write of each change,
+ * by organizations.ts and service-accounts.ts.
+ */
 import type { Db } from "./database.ts";
 
 export const MEMBERSHIP_CHANGES = ["added", "changed", "removed"] as const;
@@ -8,6 +11,7 @@ export type MembershipEventRow = {
   /** Epoch seconds. */
   timestamp: number;
   event_type: (typeof MEMBERSHIP_CHANGES)[number];
+  /** The login name; of a service account `organization/name`, which no login name can be. */
   user_name: string;
   user_shown: string;
   role: string | null;
@@ -35,6 +39,21 @@ export type MembershipOrder = { by: (typeof MEMBERSHIP_ORDERS)[number]; directio
 
 /** What a text is searched by. Names hold no line feed, so nothing is found across two of them. */
 export const membershipSearchText = (...names: readonly string[]): string => names.join("\n").toLowerCase();
+
+/** Appends to the history. To be called in the write of the change. */
+export function membershipEventWriter(db: Db): (organizationId: number, event: MembershipEventRow) => void {
+  const insert = db.prepare(
+    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  return (organizationId, event) => {
+    const search = membershipSearchText(event.user_name, event.user_shown, event.changed_by);
+    insert.run(
+      organizationId, event.timestamp, event.event_type, event.user_name, event.user_shown, event.role, event.previous_role,
+      event.changed_by, event.source, search,
+    );
+  };
+}
 
 type Parameters = { organization: number; search: string; type: string | null; roles: string | null; sources: string | null; from: number; to: number };
 

@@ -2,7 +2,7 @@
 import type { Role } from "../domain/access.ts";
 import type { Db, Sources } from "./database.ts";
 import type { MembershipEventRow } from "./membership-audit-log.ts";
-import { membershipSearchText } from "./membership-audit-log.ts";
+import { membershipEventWriter } from "./membership-audit-log.ts";
 
 export type OrganizationRow = {
   id: number;
@@ -50,10 +50,7 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
   const names = db.prepare<[number], { name: string; shown: string }>(
     "SELECT name, coalesce(nullif(display_name, ''), name) AS shown FROM users WHERE id = ?",
   );
-  const insertEvent = db.prepare(
-    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
+  const appendEvent = membershipEventWriter(db);
 
   function recordChange(
     organizationId: number,
@@ -63,8 +60,9 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
     const user = names.get(userId);
     if (!user) throw new Error(`user ${userId} is gone`);
     const { at, type, role, previous, changedBy, source } = change;
-    const search = membershipSearchText(user.name, user.shown, changedBy);
-    insertEvent.run(organizationId, at, type, user.name, user.shown, role, previous, changedBy, source, search);
+    appendEvent(organizationId, {
+      timestamp: at, event_type: type, user_name: user.name, user_shown: user.shown, role, previous_role: previous, changed_by: changedBy, source,
+    });
   }
 
   return {

@@ -1,6 +1,8 @@
 /** Service accounts: machines that act in one shared organization, with a role of their own. */
 import type { Role } from "../domain/access.ts";
 import type { Db, Sources } from "./database.ts";
+import { membershipEventWriter } from "./membership-audit-log.ts";
+import type { MembershipEventRow } from "./membership-audit-log.ts";
 
 export type ServiceAccountRow = {
   id: number;
@@ -29,6 +31,11 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
     `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? ORDER BY name`,
   );
   const setPrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
+  const placed = db.prepare<[number], { organization_id: number; organization: string; name: string; privilege: Role }>(
+    `SELECT a.organization_id, o.name AS organization, a.name, a.privilege
+     FROM service_accounts a JOIN organizations o ON o.id = a.organization_id WHERE a.id = ?`,
+  );
+  const appendEvent = membershipEventWriter(db);
   const describe = db.prepare("UPDATE service_accounts SET description = ? WHERE id = ?");
   const remove = db.prepare("DELETE FROM service_accounts WHERE id = ?");
   const enabledHooks = db.prepare<[number], { kind: string }>(
@@ -51,7 +58,21 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
     },
     /** The accounts of an organization, by name. */
     list: (organizationId: number): ServiceAccountRow[] => ofOrganization.all(organizationId),
-    setPrivilege: (id: number, privilege: Role): void => void setPrivilege.run(privilege, id),
+    /**
+     * Gives a privilege and appends the change to the history of memberships. Nothing happens when it is already held.
+     * @param changedBy as people know them. @returns whether it changed.
+     */
+    setPrivilege(id: number, privilege: Role, changedBy = "operator", source: MembershipEventRow["source"] = "script"): boolean {
+      const account = placed.get(id);
+      if (!account) throw new Error(`service account ${id} is gone`);
+      if (account.privilege === privilege) return false;
+      setPrivilege.run(privilege, id);
+      appendEvent(account.organization_id, {
+        timestamp: now(), event_type: "changed", user_name: `${account.organization}/${account.name}`, user_shown: account.name,
+        role: privilege, previous_role: account.privilege, changed_by: changedBy, source,
+      });
+      return true;
+    },
     describe: (id: number, description: string | null): void => void describe.run(description, id),
     /** Removes an account with its keys, for good. No incoming webhook that is enabled may use it. */
     remove: (id: number): void => void remove.run(id),

@@ -1,6 +1,9 @@
 /** The history of memberships: filters, orders and pages, for admins alone (semantics 8.5, decisions 108, 109). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { osUserName } from "../../src/assay.ts";
+import { openMemory } from "../../src/store/database.ts";
+import { openStore } from "../../src/store/index.ts";
 import { MEMBERSHIP_SOURCES, membershipSearchText } from "../../src/store/membership-audit-log.ts";
 import { fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -167,6 +170,44 @@ test("a member who was removed has no rights from the next request on, and keeps
   server.store.organizations.setRole(organizationId(one), user, "reader", "test");
   server.store.organizations.removeMember(organizationId(one), user, "test");
   assert.equal((await server.call("GET", "/user/default-org", { key })).body, { default_org_name: two.org });
+});
+
+test("a change of a service account's privilege is told, with the user or the account that made it", async () => {
+  const at = server.given.org();
+  const patch = (key: string, name: string, body: object) => server.call("PATCH", `/service-accounts/${at.org}/${name}`, { key, body });
+  for (const name of ["ci", "boss"])
+    await server.call("POST", `/service-accounts/${at.org}`, { key: at.key, body: { name, privilege: name === "boss" ? "admin" : "reader" } });
+  const { body: bossKey } = await server.call("POST", `/service-accounts/${at.org}/boss/api-keys`, { key: at.key, body: { description: "k" } });
+  const member = server.given.user(at.org, "member");
+  const before = (await read(at)).body.total_count;
+
+  assert.is((await patch(at.key, "ci", { privilege: "member" })).status, 200);
+  assert.is((await patch(at.key, "ci", { privilege: "member", description: "the same privilege" })).status, 200);
+  assert.is((await patch(member, "ci", { privilege: "admin" })).status, 403);
+  assert.is((await patch(at.key, "ci", { privilege: "owner" })).status, 400);
+  assert.is((await patch(bossKey.key, "ci", { privilege: "snapshotter" })).status, 200);
+
+  const { events, total_count } = (await read(at, "?per_page=2")).body;
+  const change = { event_type: "changed", user: "ci", user_name: `${at.org}/ci`, source: "app" };
+  assert.is(total_count, before + 2);
+  assert.equal(events.map(({ timestamp, ...rest }: { timestamp: number }) => rest), [
+    { ...change, role: "snapshotter", previous_role: "member", changed_by: "boss" },
+    { ...change, role: "member", previous_role: "reader", changed_by: `${at.org}-admin` },
+  ]);
+  assert.ok(events[0].timestamp > events[1].timestamp);
+  assert.is((await read(at, `?search=${at.org}%2FCI&event_type=changed`)).body.total_count, 2);
+  assert.is((await read(at, "?search=boss")).body.total_count, 1);
+});
+
+test("the user of the operating system is named by the system, by number where it has no entry", () => {
+  const noEntry = (): never => {
+    throw Object.assign(new Error("A system error occurred: uv_os_get_passwd returned ENOENT"), { code: "ERR_SYSTEM_ERROR" });
+  };
+  assert.is(osUserName(() => ({ username: "ada" }), 1000), "ada");
+  assert.is(osUserName(() => ({ username: "" }), 1000), "uid 1000");
+  assert.is(osUserName(noEntry, 10_001), "uid 10001");
+  const store = openStore(openMemory(), { now: () => 1, newId: () => "id", osUser: () => "ada" });
+  assert.is(store.operatorName(), "operator (ada)");
 });
 
 test.run();

@@ -1,10 +1,14 @@
 // Accounts as operators and their pipelines live with them: people come and go on the command line while the executable serves,
 // and a service account's key is minted, rotated and revoked by the clients that exist.
 
+import { userInfo } from "node:os";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { clientOf, told } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
+
+/** The history names the user of the operating system who ran the command. */
+const OPERATOR = `operator (${userInfo().username})`;
 
 const accounts = suite("executable, accounts");
 
@@ -40,7 +44,7 @@ accounts("members and keys change beside the running server, and what ended stay
     await told(ann.json("GET", "/service-accounts/acme"), 403);
     const { events, total_count } = await told(kosli.json("GET", "/membership-audit-log/acme?search=ann&sort_dir=asc"), 200);
     assert.equal([total_count, events.map((event: Record<string, unknown>) => [event["event_type"], event["role"], event["changed_by"], event["source"]])], [2, [
-      ["added", "member", "operator", "script"], ["removed", null, "operator", "script"],
+      ["added", "member", OPERATOR, "script"], ["removed", null, OPERATOR, "script"],
     ]]);
 
     assert.equal(await server.stop(), { code: 0, signal: null });

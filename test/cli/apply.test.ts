@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -17,6 +18,8 @@ const given = (body: (data: string, apply: (yaml: string, ...options: string[]) 
   });
 
 const KEY = "0123456789abcdef";
+/** The history names the user of the operating system who ran the command. */
+const OPERATOR = `operator (${userInfo().username})`;
 
 const WHOLE = `
 organizations:
@@ -111,7 +114,10 @@ users:
       assert.is(store.serviceAccounts.find(acme, "plain")?.privilege, "reader");
       assert.equal(
         db.prepare("SELECT event_type, user_name, role, previous_role, changed_by FROM membership_events WHERE organization_id = ? ORDER BY id").raw().all(acme),
-        [["added", "ops", "admin", null, "operator"], ["added", "root", "reader", null, "operator"], ["changed", "root", "member", "reader", "operator"]],
+        [
+          ["added", "ops", "admin", null, OPERATOR], ["added", "root", "reader", null, OPERATOR],
+          ["changed", "root", "member", "reader", OPERATOR], ["changed", "acme/ci", "admin", "member", OPERATOR],
+        ],
       );
     });
   }));

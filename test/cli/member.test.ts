@@ -1,3 +1,4 @@
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -17,6 +18,8 @@ const given = (body: (data: string, key: string) => Promise<void>): Promise<void
   });
 
 const member = (data: string, ...words: string[]) => cli(["member", ...words, "--data", data]);
+/** The history names the user of the operating system who ran the command. */
+const OPERATOR = `operator (${userInfo().username})`;
 const ACME = ["--org", "acme"];
 const roleOf = (data: string, user: string) => look(data, (store) => store.organizations.roleOf(store.organizations.find("acme")?.id ?? 0, store.users.find(user)?.id ?? 0));
 const history = (data: string) =>
@@ -39,7 +42,7 @@ test("add, change, list and remove; the history and the audit log tell all of it
     assert.match(out, /^USER {2}ROLE {3}SINCE {17}NAME\nann {3}admin {2}\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ {2}Ann B\.\nops {3}admin {2}\S+Z {2}ops\n$/);
     assert.equal(await member(data, "remove", "ann", ...ACME), done("removed acme/ann: admin -> no member\n"));
     assert.is(roleOf(data, "ann"), null);
-    const script = ["operator", "script"];
+    const script = [OPERATOR, "script"];
     assert.equal(history(data), [
       ["added", "ops", "ops", "admin", null, ...script],
       ["added", "ann", "Ann B.", "reader", null, ...script],
@@ -174,7 +177,7 @@ test("beside a running server: rights begin, change and end with the next reques
     assert.equal(await ask("/user/default-org"), { status: 200, body: { default_org_name: "" } });
     const { events } = (await ask("/membership-audit-log/acme?search=ann%20b", opsKey)).body;
     assert.equal(events.map(({ event_type, user, role, changed_by, source }: any) => [event_type, user, role, changed_by, source]), [
-      ["removed", "Ann B.", null, "operator", "script"], ["changed", "Ann B.", "admin", "operator", "script"], ["added", "Ann B.", "reader", "operator", "script"],
+      ["removed", "Ann B.", null, OPERATOR, "script"], ["changed", "Ann B.", "admin", OPERATOR, "script"], ["added", "Ann B.", "reader", OPERATOR, "script"],
     ]);
     await cli(["user", "disable", "ann", "--data", data]);
     assert.is((await ask("/user/default-org")).status, 401);

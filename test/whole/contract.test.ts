@@ -41,6 +41,8 @@ const PAGES: readonly string[] = ["get_api_docs", "get_ready"];
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
   // Clients send the names in the body, or here.
   detach_policy_from_env: ["policy_names"],
+  // api_url leads to one record, also where trail does not tell it from others of its fingerprint.
+  get_artifact_by_fingerprint: ["artifact_id"],
 };
 /** Parameters that are published in other words than the table's, each with the reason; the reason ends, the line ends (tested). */
 const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
