@@ -68,17 +68,19 @@ export function createLogins(parts: LoginParts) {
   }
 
   /**
-   * Runs a check that may fail so and so often, for an address and for an account. An account's try counts from its beginning, so
-   * that a crowd at once is no way around; what an address failed at stays, whatever it succeeds with in between.
+   * Runs a check that may fail a limited number of times, for an address and for an account. An account's try counts from its
+   * beginning, so that many requests at once are no way around the limit; what an address failed at stays, whatever it succeeds with.
+   * @param account null where nobody could guess what is checked: then the failures of one address must not lock out the others
    * @throws AppError 429.
    */
-  async function tried(address: string, account: string, check: () => Promise<boolean>): Promise<boolean> {
-    const [ofAddress, ofAccount] = [`address ${networkOf(address)}`, `account ${account.slice(0, NAME_CHARACTERS)}`];
-    const wait = tries.peek(ofAddress) || tries.take(ofAccount);
+  async function tried(address: string, account: string | null, check: () => Promise<boolean>): Promise<boolean> {
+    const ofAddress = `address ${networkOf(address)}`;
+    const ofAccount = account === null ? null : `account ${account.slice(0, NAME_CHARACTERS)}`;
+    const wait = tries.peek(ofAddress) || (ofAccount === null ? 0 : tries.take(ofAccount));
     if (wait > 0) throw tooMany("There were too many failed logins", wait);
     const isRight = await check();
-    if (isRight) tries.forgive(ofAccount);
-    else tries.take(ofAddress);
+    if (!isRight) tries.take(ofAddress);
+    else if (ofAccount !== null) tries.forgive(ofAccount);
     return isRight;
   }
 
@@ -139,7 +141,8 @@ export function createLogins(parts: LoginParts) {
   async function claim(fields: { token: string; organization: string; name: string; password: string }, visitor: Visitor): Promise<Started | "wrong token" | "taken"> {
     const { setup } = parts;
     if (setup === null || !isOpen()) return "taken";
-    if (!(await tried(visitor.address, "setup", async () => setup.isToken(fields.token)))) return "wrong token";
+    // The token has 256 bits. A limit over all addresses would only let anybody keep its owner out.
+    if (!(await tried(visitor.address, null, async () => setup.isToken(fields.token)))) return "wrong token";
     const hash = await passwords.hash(fields.password);
     const started = await write(() => {
       if (!isOpen() || store.organizations.find(fields.organization) || store.organizations.find(fields.name)) return "taken";

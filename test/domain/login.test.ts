@@ -49,6 +49,10 @@ test("login names are made of what the provider says, and are free", () => {
   ] as const) assert.is(freeName(names, (one) => taken.has(one)), name, names.join());
 });
 
+test("an empty subject identifies nobody", () => {
+  for (const subject of ["", " ", "\t\n"]) assert.throws(() => personOf("i", subject, { preferred_username: "ann" }, "groups"), /the sub of the ID token is empty/);
+});
+
 test("claims of any shape are read", () => {
   assert.equal(personOf("i", "s", { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] }, "groups"), { issuer: "i", subject: "s", names: ["ann", "a@b"], displayName: "Ann", email: "a@b", groups: ["x", "y"] });
   assert.equal(personOf("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"), { issuer: "i", subject: "s", names: ["a@b"], displayName: "", email: null, groups: [] });

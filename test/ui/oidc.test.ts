@@ -183,6 +183,29 @@ test("an answer counts once, in the browser that asked for it", () =>
     await expect(denied.get(`/login/oidc/callback?error=access_denied&state=${state}&iss=${encodeURIComponent(oidc.issuer)}`), 403, REFUSED);
   }));
 
+test("an ID token without a subject is refused, and makes nobody", () => {
+  let reissue: ((idToken: string) => string) | null = null;
+  const tamper = (real: Fetch): Fetch => async (url, options) => {
+    const response = await real(url, options);
+    if (!reissue || !url.endsWith("/token")) return response;
+    const body = (await response.json()) as { id_token: string };
+    return Response.json({ ...body, id_token: reissue(body.id_token) });
+  };
+  return given({ inToken: true, tamper }, async ({ oidc, login, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    const before = server.store.users.count();
+    for (const sub of ["", "  "]) {
+      reissue = (idToken) => oidc.reissue(idToken, { sub });
+      const answer = await login();
+      assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    }
+    assert.is(server.store.users.count(), before);
+    assert.is(server.db.prepare("SELECT count(*) FROM identities").pluck().get(), 0);
+    reissue = (idToken) => oidc.reissue(idToken, { sub: "43" });
+    assert.is((await login()).status, 303, "a token that was signed again is a good one");
+  });
+});
+
 test("an ID token that the provider did not sign is refused", () => {
   let forges = false;
   const tamper = (real: Fetch): Fetch => async (url, options) => {

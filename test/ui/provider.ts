@@ -1,5 +1,5 @@
 /** A real OpenID provider on loopback, where whoever `person` says signs in without being asked. */
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, sign } from "node:crypto";
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -60,6 +60,13 @@ export async function startProvider({ inToken, clientMethod, offered }: Provider
 
   return {
     issuer, state,
+    /** An ID token with other claims, signed by the provider. */
+    reissue(idToken: string, changes: Record<string, unknown>): string {
+      const [head = "", payload = ""] = idToken.split(".");
+      const claims = { ...(JSON.parse(Buffer.from(payload, "base64url").toString()) as object), ...changes };
+      const signed = `${head}.${Buffer.from(JSON.stringify(claims)).toString("base64url")}`;
+      return `${signed}.${sign("RSA-SHA256", Buffer.from(signed), privateKey).toString("base64url")}`;
+    },
     /** Begins to answer for a server at that address; the provider's own port had to be known first. */
     serve(baseUrl: string): void {
       const configuration: Configuration = {

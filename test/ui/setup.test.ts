@@ -1,5 +1,6 @@
 /** The first administrator. */
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -25,7 +26,7 @@ async function given(body: (place: { server: TestServer; setup: Setup; token: st
   }
 }
 
-const fieldsOf = (token: string, more: object = {}) => ({ token, organization: "acme", name: "ops", password: PASSWORD, again: PASSWORD, ...more });
+const fieldsOf = (token: string, more: Record<string, string> = {}): Record<string, string> => ({ token, organization: "acme", name: "ops", password: PASSWORD, again: PASSWORD, ...more });
 const TAKEN = "This server has its first administrator already, or an organization of that name.";
 const rows = ({ db }: TestServer) => db.prepare("SELECT (SELECT count(*) FROM users) + (SELECT count(*) FROM organizations) + (SELECT count(*) FROM audit_log)").pluck().get();
 
@@ -90,6 +91,33 @@ test("the token is not guessed for long", () =>
     assert.equal([refused.status, refused.headers.get("Retry-After") === null], [429, false]);
     server.clock.at += 900;
     assert.is((await browser.fill("/setup", fieldsOf(token))).status, 303);
+  }));
+
+/** The status of a claim that comes from another address of this machine. */
+async function claimFrom(address: string, { url }: TestServer, fields: Record<string, string>): Promise<number> {
+  const send = (method: string, headers: Record<string, string>, body?: string) =>
+    new Promise<{ status: number; cookie: string; text: string }>((resolve, reject) => {
+      const outgoing = request(`${url}/setup`, { method, headers, localAddress: address }, (incoming) => {
+        let text = "";
+        incoming.setEncoding("utf8").on("data", (chunk: string) => (text += chunk)).on("end", () => {
+          const cookie = (incoming.headers["set-cookie"] ?? []).map((line) => line.split(";", 1)[0]).join("; ");
+          resolve({ status: incoming.statusCode ?? 0, cookie, text });
+        });
+      });
+      outgoing.on("error", reject).end(body);
+    });
+  const page = await send("GET", {});
+  const csrf = /name="csrf" value="([^"]*)"/.exec(page.text)?.[1] ?? "";
+  const headers = { "Content-Type": "application/x-www-form-urlencoded", Origin: url, Cookie: page.cookie };
+  return (await send("POST", headers, new URLSearchParams({ csrf, ...fields }).toString())).status;
+}
+
+test("failed tries from one address do not lock the right token out at another", () =>
+  given(async ({ server, token }) => {
+    for (let count = 0; count < 10; count += 1) assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 403);
+    assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 429);
+    assert.is(await claimFrom("127.0.0.2", server, fieldsOf(token)), 429, "the address itself waits, whatever it sends");
+    assert.is(await claimFrom("127.0.0.3", server, fieldsOf(token)), 303);
   }));
 
 test("a user from elsewhere makes the token void, also for a claim that is under way", () =>

@@ -48,8 +48,12 @@ export function freeName(names: readonly string[], isTaken: (name: string) => bo
   }
 }
 
-/** The claims of an ID token, or of the userinfo endpoint, that is not known to be of any shape. */
+/**
+ * The claims of an ID token, or of the userinfo endpoint, that is not known to be of any shape.
+ * @throws Error for an empty subject: everybody whose token has none would be one and the same person.
+ */
 export function personOf(issuer: string, subject: string, claims: Readonly<Record<string, unknown>>, groupsClaim: string): Person {
+  if (subject.trim() === "") throw new Error("the sub of the ID token is empty: it identifies nobody");
   const text = (name: string): string | null => {
     const value = claims[name];
     return typeof value === "string" && value !== "" ? value : null;
