@@ -198,6 +198,7 @@ export function createApp(parts: Parts): App {
   app.use(browser.renew);
   app.use(browser.serve);
   app.use(mountOperations(house));
+  app.use(refuseUnknownPath);
   return app;
 }
 
@@ -206,10 +207,13 @@ export function createMetricsApp(parts: Reception & { metrics: { metrics: Metric
   const app = bindable(parts);
   app.use(arrive(reception(parts)));
   app.use(metricsPage(parts.metrics.metrics, null));
-  app.use(() => {
-    throw routeNotFound();
-  });
+  app.use(refuseUnknownPath);
   return app;
+}
+
+/** Comes last: what nothing before it served does not exist, `OPTIONS *` included. */
+function refuseUnknownPath(): never {
+  throw routeNotFound();
 }
 
 type Reception = Pick<Parts, "limits" | "logger" | "room"> & { metrics: { metrics: Metrics } | null };

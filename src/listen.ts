@@ -80,6 +80,8 @@ export async function listen(app: Bindable, place: Place, limits: ServerLimits, 
     headersTimeout: limits.headerTimeout * 1000,
     requestTimeout: limits.requestTimeout * 1000,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    // Node's own refusal of a request without a host has no body; arrive.ts refuses it like all others.
+    requireHostHeader: false,
     // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
     connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
   };

@@ -5,7 +5,10 @@ import { prepareDirectory, systemSources } from "../assay.ts";
 import type { Machine } from "../doctor/check.ts";
 import { refuseNetworkFileSystem } from "../doctor/file-system.ts";
 import { listenText } from "../config.ts";
+import type { Sources } from "../config.ts";
 import { noteDirectory } from "../fresh-directory.ts";
+import { ROWS } from "../options.ts";
+import type { Option } from "../options.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
@@ -44,6 +47,9 @@ export const serve: Command = {
   configuration: { required: ["data"], complete: true },
   run: (args, io) => runServer(args, io, { configuration: serve.configuration, checkResponses: false }),
 };
+
+/** The secret options that were given as flags. */
+const secretFlags = (sources: Sources): Option[] => ROWS.filter(({ name, flag, secret }) => secret && sources[name] === `flag --${flag}`);
 
 /** The addresses of a server that listens. */
 export const addresses = (instance: Instance): Announcement => {
@@ -96,6 +102,10 @@ export async function runServer(
   const directory = resolve(io.cwd, config.data ?? "");
   const destination = bufferedDestination(io.stderr);
   const logger = createLogger({ level: config.logLevel, destination });
+  for (const { flag, variable, key } of secretFlags(sources)) {
+    const instead = key === null ? variable : `${variable} or ${key} in a file`;
+    logger.warn({ option: flag }, `--${flag} as a flag shows in the process list to every user of this machine: give ${instead}`);
+  }
   io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
   const stop = io.stopRequested();
   const sockets = inheritedSockets(io.env, io.pid);

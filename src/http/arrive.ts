@@ -5,6 +5,7 @@
 import { Readable } from "node:stream";
 import type Koa from "koa";
 import { ClientGoneError, hasBody } from "./body.ts";
+import { requireOneHost } from "./broken.ts";
 import type { House, RequestFacts } from "./mount.ts";
 import { clientAddress, isSecure } from "./peer.ts";
 import { sendError } from "./reply.ts";
@@ -38,6 +39,7 @@ export function arrive(house: Reception): Koa.Middleware {
     secure(ctx.res, isSecure(ctx.req));
     let failure: unknown = null;
     try {
+      requireOneHost(ctx.req);
       await next();
     } catch (error) {
       failure = error instanceof ClientGoneError ? error : house.translate(error, ctx.method !== "GET" && ctx.method !== "HEAD");

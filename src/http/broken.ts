@@ -1,8 +1,9 @@
 /** What never becomes a request: bytes that are no HTTP, and requests that do not arrive in time. */
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
+import { AppError } from "../errors.ts";
 import { connectedFrom } from "./peer.ts";
 import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security.ts";
 
@@ -39,6 +40,18 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
   ];
   const head = headers.map((header) => header.join(": "));
   socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+/**
+ * Refuses a request that does not name one host, as RFC 9112 (3.2) has it: with two of them a proxy may have looked at the other one.
+ * @throws AppError 400, after which the connection is closed.
+ */
+export function requireOneHost({ rawHeaders, httpVersion }: IncomingMessage): void {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) if (/^host$/i.test(rawHeaders[index] ?? "")) hosts += 1;
+  if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
+  const found = hosts === 0 ? "no Host header" : `${hosts} Host headers`;
+  throw new AppError("invalid", `The request has ${found}: send exactly one`, { headers: { Connection: "close" } });
 }
 
 /**

@@ -264,6 +264,26 @@ test("an error that nothing caught goes to the log", () =>
     assert.equal([level, msg, error.type, error.message], ["fatal", "an error that nothing caught ends the process", "TypeError", "oops"]);
   }));
 
+test("a secret that is given as a flag warns that the process list shows it; variable and file do not", () =>
+  inDirectory(async (directory) => {
+    const KEY = "0123456789abcdef";
+    const file = join(directory, "assay.yaml");
+    writeFileSync(file, `metrics_key: "${KEY}"\n`);
+    const warnings = async (name: string, words: string[], env: Record<string, string> = {}) => {
+      const server = start(["serve", "--data", join(directory, name), ...LISTEN, ...words], { env });
+      await urlOf(server);
+      const { code, err } = await server.stop();
+      assert.is(code, 0, err);
+      assert.not.ok(err.includes(KEY), "the log does not show it");
+      return err.trimEnd().split("\n").map((line) => JSON.parse(line)).filter(({ level }) => level === "warn").map(({ option, msg }) => ({ option, msg }));
+    };
+    assert.equal(await warnings("flag", ["--metrics-key", KEY]), [
+      { option: "metrics-key", msg: "--metrics-key as a flag shows in the process list to every user of this machine: give ASSAY_METRICS_KEY or metrics_key in a file" },
+    ]);
+    assert.equal(await warnings("variable", [], { ASSAY_METRICS_KEY: KEY }), []);
+    assert.equal(await warnings("file", ["--config", file]), []);
+  }));
+
 test("asked to stop while it starts, it starts and stops", () =>
   inDirectory(async (data) => {
     const { code } = await start(["serve", "--data", data, ...LISTEN]).stop();

@@ -25,6 +25,16 @@ for (const [text, written] of [
   ["\n=1", "\"'\n=1\""],
   ['=HYPERLINK("http://x","y")', '"\'=HYPERLINK(""http://x"",""y"")"'],
   ["a=1", "a=1"],
+  ...["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u2212"].flatMap((sign) =>
+    ["", " ", "   ", "\u00a0", "\u3000", "\u2003", "\ufeff", "\u200b", "\u0000", "\u000b", " \u00a0 "].map((blank): [string, string] => [
+      `${blank}${sign}1`, `'${blank}${sign}1`,
+    ]),
+  ),
+  [" \t=1", "' \t=1"],
+  [" \r\n=1", "\"' \r\n=1\""],
+  ["\u3000 a=1", "\u3000 a=1"],
+  ["\uff21", "\uff21"],
+  [" 'quoted", " 'quoted"],
   ["'quoted", "'quoted"],
 ] as const)
   test(`${JSON.stringify(text)} is written ${JSON.stringify(written)}`, () => assert.is(csvLine([text]), `${written}\r\n`));
