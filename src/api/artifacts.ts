@@ -21,8 +21,8 @@ import { NoQuery, OrgPath } from "./organizations.ts";
 import { pages } from "./paging.ts";
 import { ArtifactListItemResponse, ArtifactResponse, presentArtifact, presentArtifactItems, presentArtifacts } from "./present-artifact.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, PATH_LENGTH, RepoInfoPostInput, Text, Url, UserData, presentEventRepoInfo,
-  repoFacts, storedCommit, toJson,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, PATH_LENGTH, RemoteUrl, RepoInfoPostInput, Text,
+  UserData, WebUrl, presentEventRepoInfo, repoFacts, storedCommit, toJson,
 } from "./shapes.ts";
 import { beginImplicitly, requireTrail } from "./trails.ts";
 
@@ -34,14 +34,14 @@ const CreateArtifact = named(
     fingerprint: Fingerprint,
     filename: Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "Name of the file, directory or image" }),
     git_commit: Matching(COMMIT_SHA, { description: "Full commit id, 40 lower-case hex characters" }),
-    build_url: Url,
-    commit_url: Url,
+    build_url: WebUrl,
+    commit_url: WebUrl,
     trail_name: Maybe(Name(TRAIL_NAME, { description: "The trail, begun if it does not exist; absent or null: the artifact belongs to the flow alone" })),
     template_reference_name: Maybe(Name(REFERENCE_NAME, { description: "The artifact of the template that this one is" })),
     description: Maybe(Text),
     git_commit_info: Maybe(GitCommit),
     repo_info: Maybe(RepoInfoPostInput),
-    repo_url: Maybe(Url),
+    repo_url: Maybe(RemoteUrl),
     external_urls: Maybe(ExternalUrls),
     annotations: Maybe(Annotations),
     user_data: Maybe(UserData),

@@ -10,7 +10,7 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { Counts, UNREADABLE, counts, pages, presentEach } from "./paging.ts";
-import { LIST_LENGTH, NAME_LENGTH, PATH_LENGTH, TEXT_LENGTH, Text, Url } from "./shapes.ts";
+import { LIST_LENGTH, NAME_LENGTH, PATH_LENGTH, TEXT_LENGTH, Text, WebUrl } from "./shapes.ts";
 import { TagChoice, Tags, tagFilters } from "./tags.ts";
 
 export const CONTROLS = { tag: "Controls", feature: "controls" } as const;
@@ -30,7 +30,7 @@ const RESERVED = "tags";
 
 // Read by people as a title; a thousand characters and more are the full sentences of standards.
 const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "What the control is called" });
-const ControlLinks = Type.Record(Type.String(), Url, { maxProperties: LIST_LENGTH, description: "Name of a link to its address; names may contain dots" });
+const ControlLinks = Type.Record(Type.String(), WebUrl, { maxProperties: LIST_LENGTH, description: "Name of a link to its address; names may contain dots" });
 
 const ControlPostInput = named(
   "ControlPostInput",
@@ -50,7 +50,7 @@ const ControlPutInput = named(
   Closed({
     name: Maybe(ControlName),
     description: Type.Optional(Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "Null or empty: none any more" }))),
-    links: Maybe(Type.Record(Type.String(), Url, { maxProperties: LIST_LENGTH, description: "Takes the place of all links; null: they stay" })),
+    links: Maybe(Type.Record(Type.String(), WebUrl, { maxProperties: LIST_LENGTH, description: "Takes the place of all links; null: they stay" })),
   }),
 );
 

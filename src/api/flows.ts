@@ -17,7 +17,7 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { PageOf, UNREADABLE, pages, pagination, presentEach } from "./paging.ts";
-import { Name, TEXT_LENGTH, Text, URL_LENGTH } from "./shapes.ts";
+import { Name, RemoteUrl, TEXT_LENGTH, Text } from "./shapes.ts";
 import { Tags, tagFilters } from "./tags.ts";
 
 /** Path of a flow. */
@@ -56,7 +56,7 @@ const LegacyCreateFlow = named(
     description: Text,
     visibility: NewVisibility,
     template: LegacyTemplate,
-    repo_url: Maybe(Type.String({ maxLength: URL_LENGTH, description: "Address of the source repository" })),
+    repo_url: Maybe(RemoteUrl),
   }),
 );
 

@@ -18,7 +18,16 @@ export const PATH_LENGTH = 4_096;
 export const LIST_LENGTH = 10_000;
 
 export const Text = Type.String({ maxLength: TEXT_LENGTH });
+/** A URL that no page shows as a link. */
 export const Url = Type.String({ maxLength: URL_LENGTH });
+/** A URL that may become a link. The checks of both formats are in http/validate.ts. */
+export const WebUrl = Type.String({
+  maxLength: URL_LENGTH, format: "web-url", description: "An http or https URL; a text without a scheme is kept, and shown as text",
+});
+/** The URL of a repository, or of a commit in one. */
+export const RemoteUrl = Type.String({
+  maxLength: URL_LENGTH, format: "remote-url", description: "An http, https or ssh URL, or as git writes remotes (user@host:path); never a script",
+});
 /** A name that matches a grammar of domain/names.ts. */
 export const Name = (pattern: string, options: Record<string, unknown> = {}) => Matching(pattern, { maxLength: NAME_LENGTH, ...options });
 export const Fingerprint = Matching(FINGERPRINT, { description: "SHA-256 fingerprint, 64 lower-case hex characters" });
@@ -32,7 +41,7 @@ export const GitCommit = named(
     author_username: Maybe(Text),
     branch: Maybe(Text),
     timestamp: Maybe(Type.Number({ description: "Author time, epoch seconds" })),
-    url: Maybe(Url),
+    url: Maybe(RemoteUrl),
     parents: Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH })),
     verified: Maybe(Type.Boolean()),
     signature_state: Maybe(Text),
@@ -84,7 +93,7 @@ export const RepoInfoResponse = named(
 
 const ExternalAttachmentUrl = named(
   "ExternalAttachmentUrl",
-  Type.Object({ href: Url, fingerprint: Maybe(Matching(FINGERPRINT)) }, { additionalProperties: false }),
+  Type.Object({ href: WebUrl, fingerprint: Maybe(Matching(FINGERPRINT)) }, { additionalProperties: false }),
 );
 export const ExternalUrls = Type.Unsafe<Record<string, { href: string; fingerprint?: string | null }>>({
   type: "object",

@@ -20,8 +20,8 @@ import { NoQuery, OrgPath } from "./organizations.ts";
 import { PageOf, pages, pagination } from "./paging.ts";
 import { TrailResponse, presentTrails, trailPresenter } from "./present-trail.ts";
 import {
-  ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, Url, UserData, presentCommit, presentEventRepoInfo, repoFacts,
-  storedCommit, toJson,
+  ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, UserData, WebUrl, presentCommit, presentEventRepoInfo,
+  repoFacts, storedCommit, toJson,
 } from "./shapes.ts";
 
 const CreateTrail = named(
@@ -31,7 +31,7 @@ const CreateTrail = named(
     description: Maybe(Text),
     git_commit_info: Maybe(GitCommit),
     repo_info: Maybe(RepoInfoPostInput),
-    origin_url: Maybe(Url),
+    origin_url: Maybe(WebUrl),
     external_urls: Maybe(ExternalUrls),
     user_data: Maybe(UserData),
   }),

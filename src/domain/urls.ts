@@ -14,6 +14,34 @@ export function isWebUrl(text: string): boolean {
 }
 
 /**
+ * The scheme that a browser sees in a text, in lower case; null for none. Browsers skip blanks and control characters in front of a
+ * URL, and tabs and line breaks anywhere in it; programs that trim the text first skip further blanks.
+ */
+function schemeOf(text: string): string | null {
+  const seen = text.replace(/[\t\n\r]/g, "").replace(/^[\s\p{Cc}\p{Cf}]+/u, "");
+  return /^([a-z][a-z0-9+.-]*):/i.exec(seen)?.[1]?.toLowerCase() ?? null;
+}
+
+/**
+ * Whether a text may stand where people expect a link: an http or https URL, or a text without a scheme. Clients do not check these
+ * URLs and send the empty text or a bare `www.example.com`; such a text is kept, and shown as text (isWebUrl).
+ */
+export function isLinkable(text: string): boolean {
+  const scheme = schemeOf(text);
+  // `ci.example.com:8080/17` looks like a scheme with dots.
+  return scheme === null || scheme === "http" || scheme === "https" || HOST_WITHOUT_SCHEME.test(text);
+}
+
+/**
+ * Whether a text may be the URL of a repository or of a commit in one. Clients derive both from the remote of a checkout, which may be
+ * anything that git takes (ssh, scp form, path), so only what a browser would execute is refused.
+ */
+export function isRemote(text: string): boolean {
+  const scheme = schemeOf(text);
+  return scheme === null || !EXECUTED.includes(scheme);
+}
+
+/**
  * What is wrong with the URL of a repo info, in the form of a field text (messages 2), or null. It needs scheme and host
  * (semantics 3.1); other schemes than http are common, since providers include plain git and subversion.
  */

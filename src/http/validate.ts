@@ -10,9 +10,16 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
 import type { TSchema } from "typebox";
+import { isLinkable, isRemote } from "../domain/urls.ts";
 import type { FieldErrors } from "../errors.ts";
 
-const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true } as const;
+/** Formats of texts, with the words for what is expected. */
+const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
+  "web-url": { validate: isLinkable, words: "an http or https URL" },
+  "remote-url": { validate: isRemote, words: "the URL of a repository or commit: http, https, ssh, or as user@host:path" },
+};
+
+const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true, formats: FORMATS } as const;
 /** Each flavour has two engines: one that stops at the first problem, one that lists all of them. */
 type Engines = { first: Ajv2020; all: Ajv2020 };
 const engines = (more: Options): Engines => ({
@@ -160,6 +167,8 @@ function describe(error: ErrorObject): [path: string[], text: string] {
     }
     case "pattern":
       return [path, `String should match pattern '${String(error.params["pattern"])}' ${input}`];
+    case "format":
+      return [path, `Input should be ${FORMATS[String(error.params["format"])]?.words ?? "of another form"} ${input}`];
     case "enum":
       return [path, `Input should be ${list(error.params["allowedValues"] as unknown[])} ${input}`];
     case "const":

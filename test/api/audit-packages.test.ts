@@ -325,6 +325,14 @@ test("a trail without anything has a package", async () => {
   assert.equal(members.json("trail.json").events.map(({ type }: any) => type), ["trail_reported"]);
 });
 
+test("a report shows a stored URL as text and not as a link, whatever its scheme", async () => {
+  const at = await place();
+  server.db.prepare("UPDATE trails SET origin_url = 'javascript:alert(1)' WHERE name = ?").run(at.trail);
+  const pdf = (await download(at, trailPath(at, "audit_pdf"))).toString("latin1");
+  assert.is(pdf.slice(0, 5), "%PDF-");
+  assert.not.match(pdf, /\/(?:URI|Annots|JavaScript|JS)\b/);
+});
+
 test("an artifact that was reported without a trail has a package", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at, { template: TEMPLATE });

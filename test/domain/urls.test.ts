@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { compareUrl, isWebUrl, repairRepoUrl, repoUrlProblem } from "../../src/domain/urls.ts";
+import { compareUrl, isLinkable, isRemote, isWebUrl, repairRepoUrl, repoUrlProblem } from "../../src/domain/urls.ts";
 
 const test = suite("urls");
 
@@ -65,6 +65,22 @@ test("a repo URL needs scheme and host", () => {
   for (const url of ["", "github.com/acme/api", "https:github.com", "https://", "https:///x", "file:///x", "git@github.com:a/b", "http://a b", "http://h/\n", "javascript://h/x", "data://h"]) {
     assert.is(repoUrlProblem(url), `Input should be a valid URL with scheme and host [input: ${url}]`);
   }
+});
+
+for (const [text, linkable, remote] of [
+  ["https://h/x", true, true], ["HTTP://h", true, true], ["", true, true], ["www.h.example/x", true, true], ["h.example:8080/x?y", true, true],
+  ["localhost:8080", true, true], ["//h/x", true, true], ["/path", true, true], ["a b", true, true], ["#17", true, true],
+  ["ssh://git@h/x", false, true], ["git@h.example:a/b", true, true], ["work:a/b", false, true], ["ftp://h", false, true], ["file:///x", false, true],
+  ["javascript:x", false, false], ["JAVASCRIPT:x", false, false], ["javascript:8080/alert(1)", false, false], [" \u0000javascript:x", false, false],
+  ["java\n\tscr\ript\r:x", false, false], ["data:,x", false, false], ["vbscript:x", false, false], ["\u00a0javascript:x", false, false], ["\ufeff \u200bjavascript:x", false, false],
+] as const)
+  test(`${JSON.stringify(text)} may ${linkable ? "" : "not "}become a link, and is ${remote ? "" : "not "}taken for a repository`, () => {
+    assert.equal({ linkable: isLinkable(text), remote: isRemote(text) }, { linkable, remote });
+  });
+
+test("checking a URL takes linear time", () => {
+  for (const text of ["a.", "a-", ".", ":", " ", "\t", "a@", "1"])
+    for (const check of [isLinkable, isRemote]) check(text.repeat(500_000));
 });
 
 test("only http and https with a host are web URLs", () => {

@@ -21,7 +21,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
   workers: ["store", "backup", "evidence.ts", "vault/vault.ts", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
   packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],
-  http: ["errors.ts", "log.ts", "domain/access.ts", "domain/addresses.ts", "domain/networks.ts"],
+  http: ["errors.ts", "log.ts", "domain/access.ts", "domain/addresses.ts", "domain/networks.ts", "domain/urls.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
   outgoing: ["domain"],
   jobs: ["store", "vault", "workers", "outgoing", "domain", "errors.ts", "log.ts"],

@@ -1,12 +1,12 @@
 import { Type } from "typebox";
 import { judgeJira } from "../../domain/attestation/jira.ts";
 import { Closed, Maybe, named } from "../../http/schema.ts";
-import { LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { LIST_LENGTH, Text, WebUrl } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 const JiraItem = named(
   "JiraItem",
-  Closed({ issue_id: Text, issue_url: Url, issue_exists: Type.Boolean(), issue_fields: Maybe(Type.Record(Type.String(), Type.Unknown())) }),
+  Closed({ issue_id: Text, issue_url: WebUrl, issue_exists: Type.Boolean(), issue_fields: Maybe(Type.Record(Type.String(), Type.Unknown())) }),
 );
 
 export const postJira = attestation({

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgePullRequest } from "../../domain/attestation/pull-request.ts";
 import { Maybe, OneOf, named } from "../../http/schema.ts";
-import { GitCommit, LIST_LENGTH, TEXT_LENGTH, Text, Url } from "../shapes.ts";
+import { GitCommit, LIST_LENGTH, TEXT_LENGTH, Text, WebUrl } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 /** A merge commit, or empty where the pull request was not merged. */
@@ -55,11 +55,11 @@ const Commits = Type.Array(GitCommit, { maxItems: LIST_LENGTH });
 /** The older form is known by its merge commit. Keys of the newer form that stand in it are checked all the same. */
 const FoundPullRequestV1 = named(
   "FoundPullRequestV1",
-  Type.Object({ url: Url, state: Text, merge_commit: MergeCommit, author: Type.Optional(Text), commits: Type.Optional(Commits), ...optionalKeys }, open),
+  Type.Object({ url: WebUrl, state: Text, merge_commit: MergeCommit, author: Type.Optional(Text), commits: Type.Optional(Commits), ...optionalKeys }, open),
 );
 const FoundPullRequestV2 = named(
   "FoundPullRequestV2",
-  Type.Object({ url: Url, state: Text, author: Text, commits: Commits, merge_commit: Maybe(MergeCommit), ...optionalKeys }, open),
+  Type.Object({ url: WebUrl, state: Text, author: Text, commits: Commits, merge_commit: Maybe(MergeCommit), ...optionalKeys }, open),
 );
 
 export const postPullRequest = attestation({

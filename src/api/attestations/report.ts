@@ -20,15 +20,15 @@ import type { TrailRow } from "../../store/trails.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, Url, UserData, presentEventRepoInfo, repoFacts,
-  storedCommit, toJson,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, UserData, WebUrl,
+  presentEventRepoInfo, repoFacts, storedCommit, toJson,
 } from "../shapes.ts";
 import { beginImplicitly } from "../trails.ts";
 
 /** The fields that every kind has (semantics 3.1). */
 export const COMMON = {
   attestation_name: Name(ATTESTATION_NAME, { description: "Name of the attestation, without the artifact's part of a dotted name" }),
-  origin_url: Maybe(Url),
+  origin_url: Maybe(WebUrl),
   description: Maybe(Text),
   artifact_fingerprint: Maybe(Fingerprint),
   target_artifacts: Maybe(

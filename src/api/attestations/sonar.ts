@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeSonar } from "../../domain/attestation/sonar.ts";
 import { Maybe, named } from "../../http/schema.ts";
-import { LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { LIST_LENGTH, Text, WebUrl } from "../shapes.ts";
 import { attestation, kind } from "./report.ts";
 
 const open = { additionalProperties: true };
@@ -16,12 +16,12 @@ const QualityGate = named(
   "QualityGate",
   Type.Object({ name: Maybe(Text), status: Text, conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: LIST_LENGTH })) }, open),
 );
-const SonarProject = named("SonarProject", Type.Object({ key: Text, name: Maybe(Text), url: Maybe(Url) }, open));
+const SonarProject = named("SonarProject", Type.Object({ key: Text, name: Maybe(Text), url: Maybe(WebUrl) }, open));
 export const SonarResults = named(
   "SonarResults",
   Type.Object(
     {
-      serverUrl: Maybe(Url),
+      serverUrl: Maybe(WebUrl),
       taskId: Maybe(Text),
       status: Maybe(Text),
       analysedAt: Text,
