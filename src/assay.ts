@@ -70,11 +70,14 @@ export function newPublicId(): string {
 export const newSecret = (): string => randomBytes(32).toString("base64url");
 
 /**
- * The user of the operating system who runs this process. The system says so and not the environment, which anybody can set; a user
- * without an entry in the system's list, as containers have them, is named by number.
+ * The user of the operating system who runs this process. The system says so and not the environment, which anybody can
+ * set; a user without an entry in the system's list, as containers have them, is named by number.
  * @param lookUp gives the entry of the effective user; it throws where there is none
  */
-export function osUserName(lookUp: () => { username: string } = userInfo, uid: number = process.geteuid?.() ?? -1): string {
+export function osUserName(
+  lookUp: () => { username: string } = userInfo,
+  uid: number = process.geteuid?.() ?? -1,
+): string {
   try {
     return lookUp().username || `uid ${uid}`;
   } catch {

@@ -221,8 +221,8 @@ function chosenRecord(
   if (id === undefined && attestation === undefined) return store.artifacts.latest(flowId, fingerprint, trailId);
   if (id === undefined) return store.artifacts.latestBound(flowId, fingerprint, trailId, attestation as string);
   const row = store.artifacts.byPublicId(flowId, fingerprint, id);
-  const isAsked = row && (trailId === null || row.trail_id === trailId) && (attestation === undefined || store.artifacts.isBound(row.id, attestation));
-  return isAsked ? row : null;
+  if (row === null || (trailId !== null && row.trail_id !== trailId)) return null;
+  return attestation === undefined || store.artifacts.isBound(row.id, attestation) ? row : null;
 }
 
 export const getArtifactByFingerprint = operation({
@@ -232,7 +232,8 @@ export const getArtifactByFingerprint = operation({
   tag: "Artifacts",
   summary: "Read an artifact by fingerprint",
   description:
-    "The newest record in the flow. `trail`, `artifact_id` and `attestation_id` choose among several: the trail it was reported to, its own id, an attestation that belongs to it. Given together, all of them must match.",
+    "The newest record in the flow. `trail`, `artifact_id` and `attestation_id` choose among several: the trail " +
+    "it was reported to, its own id, an attestation that belongs to it. Given together, all of them must match.",
   permission: "artifact:read",
   audit: null,
   repeatable: true,

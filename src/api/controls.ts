@@ -30,7 +30,9 @@ const RESERVED = "tags";
 
 // Read by people as a title; a thousand characters and more are the full sentences of standards.
 const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "What the control is called" });
-const ControlLinks = Type.Record(Type.String(), WebUrl, { maxProperties: LIST_LENGTH, description: "Name of a link to its address; names may contain dots" });
+const ControlLinks = Type.Record(Type.String(), WebUrl, {
+  maxProperties: LIST_LENGTH, description: "Name of a link to its address; names may contain dots",
+});
 
 const ControlPostInput = named(
   "ControlPostInput",
@@ -50,7 +52,11 @@ const ControlPutInput = named(
   Closed({
     name: Maybe(ControlName),
     description: Type.Optional(Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "Null or empty: none any more" }))),
-    links: Maybe(Type.Record(Type.String(), WebUrl, { maxProperties: LIST_LENGTH, description: "Takes the place of all links; null: they stay" })),
+    links: Maybe(
+      Type.Record(Type.String(), WebUrl, {
+        maxProperties: LIST_LENGTH, description: "Takes the place of all links; null: they stay",
+      }),
+    ),
   }),
 );
 

@@ -56,7 +56,11 @@ const SonarWebhook = named(
   Type.Object(
     {
       ...SonarResults.properties,
-      analysedAt: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Absent only for a task with the status FAILED or CANCELED" })),
+      analysedAt: Maybe(
+        Type.String({
+          maxLength: TEXT_LENGTH, description: "Absent only for a task with the status FAILED or CANCELED",
+        }),
+      ),
       revision: Maybe(Text),
       properties: Maybe(Type.Record(Type.String(), Text)),
     },
@@ -78,7 +82,11 @@ export const sonarWebhook = operation({
   tag: "Webhooks",
   summary: "Take in the result of a SonarQube scan",
   description:
-    "Records a `sonar` attestation where the properties of the analysis say, `sonar.analysis.kosli_flow` and its like. Flow and trail are created where they are missing. Without properties the flow is named after the project and the trail after the revision. A task that failed or was canceled has no revision and no quality gate: it is recorded as not compliant, in the trail of `sonar.analysis.kosli_git_commit`, else in one named after the task.",
+    "Records a `sonar` attestation where the properties of the analysis say, `sonar.analysis.kosli_flow` and its " +
+    "like. Flow and trail are created where they are missing. Without properties the flow is named after the " +
+    "project and the trail after the revision. A task that failed or was canceled has no revision and no quality " +
+    "gate: it is recorded as not compliant, in the trail of `sonar.analysis.kosli_git_commit`, else in one named " +
+    "after the task.",
   status: "unlisted",
   permission: "signed",
   signature: { door: "sonar", header: "x-sonar-webhook-hmac-sha256", acts: "attestation:write" },
@@ -154,7 +162,9 @@ export const launchDarklyWebhook = operation({
   tag: "Webhooks",
   summary: "Take in a change of a LaunchDarkly flag",
   description:
-    "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the trail of the flag's key in the flow `launch-darkly-E`. Both are created where they are missing. A change in no environment is accepted and not recorded, and the answer says so.",
+    "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the" +
+    " trail of the flag's key in the flow `launch-darkly-E`. Both are created where they are missing. A change in" +
+    " no environment is accepted and not recorded, and the answer says so.",
   status: "unlisted",
   permission: "signed",
   signature: { door: "launch-darkly", header: "x-ld-signature", acts: "attestation:write" },
@@ -164,7 +174,10 @@ export const launchDarklyWebhook = operation({
   body: signedBody(LaunchDarklyWebhook),
   responses: {
     ...responses,
-    200: { description: "Recorded, or recorded before; or, with a message, nothing to record", schema: Type.Union([Ok, Message]) },
+    200: {
+      description: "Recorded, or recorded before; or, with a message, nothing to record",
+      schema: Type.Union([Ok, Message]),
+    },
   },
   example: {
     params: { hook_uid: "Qf7bUe2mZx0rKd9tVw4sLy6nHc8gJp1aRo5iTk3vBqX" },

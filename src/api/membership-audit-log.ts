@@ -17,13 +17,16 @@ const MembershipAuditEvent = named(
   Closed({
     timestamp: Type.Number({ description: "Epoch seconds" }),
     event_type: OneOf(MEMBERSHIP_CHANGES),
-    user: Type.String({ description: "Whose membership it is, as people saw their name then; or the name of a service account" }),
+    user: Type.String({
+      description: "Whose membership it is, as people saw their name then; or the name of a service account",
+    }),
     user_name: Type.String({ description: "Their login name; of a service account `organization/name`" }),
     role: Nullable(Type.String({ description: "The new role; null for somebody who was removed" })),
     previous_role: Nullable(Type.String({ description: "null for somebody who was no member" })),
     changed_by: Type.String({
       description:
-        "Who did it: a user as people saw their name then, a service account, the login name of an OpenID Connect login, or `operator (NAME)` with the user of the operating system who ran the command on the server",
+        "Who did it: a user as people saw their name then, a service account, the login name of an OpenID Connect" +
+        " login, or `operator (NAME)` with the user of the operating system who ran the command on the server",
     }),
     source: OneOf(MEMBERSHIP_SOURCES, { description: "Where it was done; `script` is the command line of the server, `oidc` a login with OpenID Connect" }),
   }),
@@ -40,7 +43,9 @@ export const listAuditLog = operation({
   path: "/membership-audit-log/{org}",
   tag: "Audit Log",
   summary: "List changes of memberships and roles",
-  description: "Every change of a member's role and of a service account's privilege since the organization exists; nothing is ever removed from it.",
+  description:
+    "Every change of a member's role and of a service account's privilege since the organization exists; nothing is " +
+    "ever removed from it.",
   permission: "membership_audit:read",
   audit: null,
   params: OrgPath,

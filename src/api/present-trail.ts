@@ -162,8 +162,10 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
     return template;
   }
   function* reported(rows: Iterable<TrailEventRow>, place: object): Generator<TrailEventValue> {
-    for (const { type, timestamp, event_json } of rows)
-      yield { type: type as TrailEventValue["type"], timestamp, ...place, ...(JSON.parse(presentEventText(event_json)) as object) } as TrailEventValue;
+    for (const { type, timestamp, event_json } of rows) {
+      const told = JSON.parse(presentEventText(event_json)) as object;
+      yield { type: type as TrailEventValue["type"], timestamp, ...place, ...told } as TrailEventValue;
+    }
   }
 
   const placeOf = (row: TrailRow) => ({ org_id: organization.public_id, flow_id: flowOf(row.flow_id).flow.public_id, trail_id: row.public_id });
@@ -205,7 +207,8 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
       const told = rows.map(({ type, timestamp, event_json }) => {
         if (!event_json?.startsWith("{")) throw new Error(`an event of trail ${row.id} is damaged`);
         const head = JSON.stringify({ type, timestamp, ...place });
-        return { timestamp, text: event_json === "{}" ? head : `${head.slice(0, -1)},${presentEventText(event_json).slice(1)}` };
+        const rest = presentEventText(event_json).slice(1);
+        return { timestamp, text: event_json === "{}" ? head : `${head.slice(0, -1)},${rest}` };
       });
       const moved = movesOf(row).map((move) => ({ timestamp: move.timestamp, text: JSON.stringify({ ...presentMove(move), ...place }) }));
       return mergedByTime(told, moved).map(({ text }) => text);

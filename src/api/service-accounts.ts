@@ -146,7 +146,9 @@ export const updateServiceAccount = operation({
   path: "/service-accounts/{org}/{name}",
   tag: "Service Accounts",
   summary: "Change description or privilege of a service account",
-  description: "What is absent stays; a description of null clears it. The privilege is changed by admins only, and holds for all keys of the account from then on; its change is in the membership audit log.",
+  description:
+    "What is absent stays; a description of null clears it. The privilege is changed by admins only, and holds " +
+    "for all keys of the account from then on; its change is in the membership audit log.",
   permission: "service_account:write",
   audit: "service_account.updated",
   params: AccountPath,

@@ -22,11 +22,15 @@ export const Text = Type.String({ maxLength: TEXT_LENGTH });
 export const Url = Type.String({ maxLength: URL_LENGTH });
 /** A URL that may become a link. The checks of both formats are in http/validate.ts. */
 export const WebUrl = Type.String({
-  maxLength: URL_LENGTH, format: "web-url", description: "An http or https URL; a text without a scheme is kept, and shown as text",
+  maxLength: URL_LENGTH,
+  format: "web-url",
+  description: "An http or https URL; a text without a scheme is kept, and shown as text",
 });
 /** The URL of a repository, or of a commit in one. */
 export const RemoteUrl = Type.String({
-  maxLength: URL_LENGTH, format: "remote-url", description: "An http, https or ssh URL, or as git writes remotes (user@host:path); never a script",
+  maxLength: URL_LENGTH,
+  format: "remote-url",
+  description: "An http, https or ssh URL, or as git writes remotes (user@host:path); never a script",
 });
 /** A name that matches a grammar of domain/names.ts. */
 export const Name = (pattern: string, options: Record<string, unknown> = {}) => Matching(pattern, { maxLength: NAME_LENGTH, ...options });
@@ -120,8 +124,8 @@ export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
 const OPTIONAL_COMMIT_KEYS = ["author_username", "url", "parents", "verified", "signature_state"] as const;
 
 /**
- * A commit as it is stored and shown (wire-contract 4 and 28). Clients rely on sha1, message, author, branch and timestamp, so these
- * are never missing; an optional key that was not sent, or was sent as null, is left out.
+ * A commit as it is stored and shown (wire-contract 4 and 28). Clients rely on sha1, message, author, branch and
+ * timestamp, so these are never missing; an optional key that was not sent, or was sent as null, is left out.
  */
 export function storedCommit(commit: GitCommitInput): GitCommitInfoValue {
   return withoutNullKeys({
@@ -137,10 +141,13 @@ export function storedCommit(commit: GitCommitInput): GitCommitInfoValue {
 /** The commit without optional keys that are null. Older records hold null for every key that was not sent. */
 const withoutNullKeys = (commit: GitCommitInfoValue): GitCommitInfoValue =>
   Object.fromEntries(
-    Object.entries(commit).filter(([key, value]) => value !== null || !(OPTIONAL_COMMIT_KEYS as readonly string[]).includes(key)),
+    Object.entries(commit).filter(([key, value]) => value !== null || !OPTIONAL_COMMIT_KEYS.some((one) => one === key)),
   ) as GitCommitInfoValue;
 
-/** The commit of a `git_commit_info_json` column as answers show it; null for null. @throws SyntaxError for a damaged record. */
+/**
+ * The commit of a `git_commit_info_json` column as answers show it; null for null.
+ * @throws SyntaxError for a damaged record.
+ */
 export function presentCommit(json: string | null): GitCommitInfoValue | null {
   const commit = fromJson<GitCommitInfoValue>(json);
   return commit === null ? null : withoutNullKeys(commit);
@@ -153,13 +160,14 @@ export const presentCommits = (json: string | null): GitCommitInfoValue[] | null
 const NULL_COMMIT_KEY = new RegExp(`"(?:${OPTIONAL_COMMIT_KEYS.join("|")})":null`);
 
 /**
- * The JSON text of a trail event with its commit as answers show it. Only older events hold null keys and need parsing; all others
- * are passed on as they are, because most of a page of trails is history.
+ * The JSON text of a trail event with its commit as answers show it. Only older events hold null keys and need parsing;
+ * all others are passed on as they are, because most of a page of trails is history.
  */
 export function presentEventText(json: string): string {
   if (!NULL_COMMIT_KEY.test(json)) return json;
   const event = JSON.parse(json) as { git_commit_info?: GitCommitInfoValue | null };
-  return JSON.stringify(event.git_commit_info ? { ...event, git_commit_info: withoutNullKeys(event.git_commit_info) } : event);
+  const commit = event.git_commit_info;
+  return JSON.stringify(commit ? { ...event, git_commit_info: withoutNullKeys(commit) } : event);
 }
 
 /**

@@ -84,8 +84,8 @@ const CHANGEABLE = [
 ] as const satisfies readonly (readonly [keyof Begin, keyof TrailFields])[];
 
 /**
- * Facts in one form, so that `changes` names only what a reader would see change: a description that was never given reads as an
- * empty text, and older records keep null for the optional keys of a commit.
+ * Facts in one form, so that `changes` names only what a reader would see change: a description that was never given
+ * reads as an empty text, and older records keep null for the optional keys of a commit.
  */
 const comparable = <T extends Pick<TrailFields, "description" | "git_commit_info_json">>(fields: T): T => ({
   ...fields,

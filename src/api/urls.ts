@@ -28,7 +28,10 @@ export function urlsFor(baseUrl: string) {
     /** wire-contract 5. */
     artifactPage: (org: string, flow: string, fingerprint: string, id: string) =>
       `${page(org, "flows", flow, "artifacts", fingerprint)}?artifact_id=${id}`,
-    /** The read that answers exactly one record. @param selector tells it from the others of its fingerprint in the flow */
+    /**
+     * The read that answers exactly one record.
+     * @param selector tells it from the others of its fingerprint in the flow
+     */
     artifactApi: (org: string, flow: string, fingerprint: string, selector: ArtifactSelector) =>
       `${api("artifacts", org, flow, "fingerprint", fingerprint)}${queryText(selector)}`,
     environmentPage: (org: string, environment: string) => page(org, "environments", environment),

@@ -16,7 +16,10 @@ export type Owner = { userId: number; name: string } | { serviceAccountId: numbe
 
 export type Operator = ReturnType<typeof operatorOf>;
 
-/** Who is written down as the one who did it in the audit log. The history of memberships also names the user of the operating system. */
+/**
+ * Who is written down as the one who did it in the audit log. The history of memberships also names the user of the
+ * operating system.
+ */
 const OPERATOR = "operator";
 
 /** `operation` names the command in the audit log. All methods belong inside a transaction. */

@@ -49,7 +49,8 @@ export const serve: Command = {
 };
 
 /** The secret options that were given as flags. */
-const secretFlags = (sources: Sources): Option[] => ROWS.filter(({ name, flag, secret }) => secret && sources[name] === `flag --${flag}`);
+const secretFlags = (sources: Sources): Option[] =>
+  ROWS.filter(({ name, flag, secret }) => secret && sources[name] === `flag --${flag}`);
 
 /** The addresses of a server that listens. */
 export const addresses = (instance: Instance): Announcement => {
@@ -103,8 +104,8 @@ export async function runServer(
   const destination = bufferedDestination(io.stderr);
   const logger = createLogger({ level: config.logLevel, destination });
   for (const { flag, variable, key } of secretFlags(sources)) {
-    const instead = key === null ? variable : `${variable} or ${key} in a file`;
-    logger.warn({ option: flag }, `--${flag} as a flag shows in the process list to every user of this machine: give ${instead}`);
+    const problem = `--${flag} as a flag shows in the process list to every user of this machine`;
+    logger.warn({ option: flag }, `${problem}: give ${key === null ? variable : `${variable} or ${key} in a file`}`);
   }
   io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
   const stop = io.stopRequested();

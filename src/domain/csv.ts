@@ -1,8 +1,9 @@
 /** CSV as RFC 4180 has it, for files that people open in a spreadsheet. */
 
 /**
- * A text that a spreadsheet may run as a formula. Spreadsheets and their imports skip blanks, control characters and what has no
- * width, and take the full-width and small forms of a sign for the sign. A leading tab or line break counts by itself.
+ * A text that a spreadsheet may run as a formula. Spreadsheets and their imports skip blanks, control characters and
+ * what has no width, and take the full-width and small forms of a sign for the sign. A leading tab or line break counts
+ * by itself.
  */
 const FORMULA = /^(?:[\t\r\n]|[\s\p{Cc}\p{Cf}]*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212])/u;
 const SPECIAL = /[",\r\n]/;

@@ -14,8 +14,8 @@ export function isWebUrl(text: string): boolean {
 }
 
 /**
- * The scheme that a browser sees in a text, in lower case; null for none. Browsers skip blanks and control characters in front of a
- * URL, and tabs and line breaks anywhere in it; programs that trim the text first skip further blanks.
+ * The scheme that a browser sees in a text, in lower case; null for none. Browsers skip blanks and control characters
+ * in front of a URL, and tabs and line breaks anywhere in it; programs that trim the text first skip further blanks.
  */
 function schemeOf(text: string): string | null {
   const seen = text.replace(/[\t\n\r]/g, "").replace(/^[\s\p{Cc}\p{Cf}]+/u, "");
@@ -23,8 +23,9 @@ function schemeOf(text: string): string | null {
 }
 
 /**
- * Whether a text may stand where people expect a link: an http or https URL, or a text without a scheme. Clients do not check these
- * URLs and send the empty text or a bare `www.example.com`; such a text is kept, and shown as text (isWebUrl).
+ * Whether a text may stand where people expect a link: an http or https URL, or a text without a scheme. Clients do not
+ * check these URLs and send the empty text or a bare `www.example.com`; such a text is kept, and shown as text
+ * (isWebUrl).
  */
 export function isLinkable(text: string): boolean {
   const scheme = schemeOf(text);
@@ -33,8 +34,9 @@ export function isLinkable(text: string): boolean {
 }
 
 /**
- * Whether a text may be the URL of a repository or of a commit in one. Clients derive both from the remote of a checkout, which may be
- * anything that git takes (ssh, scp form, path), so only what a browser would execute is refused.
+ * Whether a text may be the URL of a repository or of a commit in one. Clients derive both from the remote of a
+ * checkout, which may be anything that git takes (ssh, scp form, path), so only what a browser would execute is
+ * refused.
  */
 export function isRemote(text: string): boolean {
   const scheme = schemeOf(text);

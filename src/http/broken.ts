@@ -43,7 +43,8 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
 }
 
 /**
- * Refuses a request that does not name one host, as RFC 9112 (3.2) has it: with two of them a proxy may have looked at the other one.
+ * Refuses a request that does not name one host, as RFC 9112 (3.2) has it: with two of them a proxy may have looked at
+ * the other one.
  * @throws AppError 400, after which the connection is closed.
  */
 export function requireOneHost({ rawHeaders, httpVersion }: IncomingMessage): void {

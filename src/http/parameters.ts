@@ -35,23 +35,24 @@ export function queryOf(schema: TObject, querystring: string): Record<string, un
     const { type, "x-repeated": repeated } = shape as { type?: string; "x-repeated"?: boolean };
     const last = all.at(-1) ?? "";
     // Python writes its booleans as True and False.
-    const single = type === "boolean" ? last.toLowerCase() : type === "integer" || type === "number" ? numberFromExponentForm(last, type) : last;
+    const isNumber = type === "integer" || type === "number";
+    const single = type === "boolean" ? last.toLowerCase() : isNumber ? numberFromExponentForm(last, type) : last;
     values[name] = repeated ? [...new Set(all.flatMap((text) => text.split(",")))] : single;
   }
   return values;
 }
 
 /**
- * Groups: sign and whole digits, fraction, sign of the exponent, exponent. An unescaped `+` of a query arrives as a space
- * (wire-contract 1.1).
+ * Groups: sign and whole digits, fraction, sign of the exponent, exponent. An unescaped `+` of a query arrives as a
+ * space (wire-contract 1.1).
  */
 const EXPONENT_FORM = /^([+-]?\d{1,20})(?:\.(\d{1,20}))?[eE]([+ -]?)(\d{1,3})$/;
 /** Plain numbers have at most 20 digits before the point (validate.ts); the exponent form reaches no further. */
 const EXPONENT_FORM_LIMIT = 1e20;
 
 /**
- * The number that a text in exponent form stands for: typed clients print epoch seconds as `1.795339938e+09`. Any other text
- * comes back unchanged, for the shape to judge; so does a fraction where an integer is expected.
+ * The number that a text in exponent form stands for: typed clients print epoch seconds as `1.795339938e+09`. Any other
+ * text comes back unchanged, for the shape to judge; so does a fraction where an integer is expected.
  */
 function numberFromExponentForm(text: string, type: "integer" | "number"): string | number {
   const [, whole, fraction = "", sign = "", digits = ""] = EXPONENT_FORM.exec(text) ?? [];
@@ -62,7 +63,10 @@ function numberFromExponentForm(text: string, type: "integer" | "number"): strin
   return type === "integer" && !isIntegral(whole, fraction, exponent) ? text : value;
 }
 
-/** Decided on the digits: as a float a small fraction beside a large number, or a tiny number, would look like an integer. */
+/**
+ * Decided on the digits: as a float a small fraction beside a large number, or a tiny number, would look like an
+ * integer.
+ */
 function isIntegral(whole: string, fraction: string, exponent: number): boolean {
   const digits = `${whole}${fraction}`.replace(/^[+-]?0*/, "");
   const trailingZeros = digits.length - digits.replace(/0+$/, "").length;

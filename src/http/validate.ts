@@ -16,7 +16,9 @@ import type { FieldErrors } from "../errors.ts";
 /** Formats of texts, with the words for what is expected. */
 const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
   "web-url": { validate: isLinkable, words: "an http or https URL" },
-  "remote-url": { validate: isRemote, words: "the URL of a repository or commit: http, https, ssh, or as user@host:path" },
+  "remote-url": {
+    validate: isRemote, words: "the URL of a repository or commit: http, https, ssh, or as user@host:path",
+  },
 };
 
 const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true, formats: FORMATS } as const;

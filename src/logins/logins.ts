@@ -68,9 +68,11 @@ export function createLogins(parts: LoginParts) {
   }
 
   /**
-   * Runs a check that may fail a limited number of times, for an address and for an account. An account's try counts from its
-   * beginning, so that many requests at once are no way around the limit; what an address failed at stays, whatever it succeeds with.
-   * @param account null where nobody could guess what is checked: then the failures of one address must not lock out the others
+   * Runs a check that may fail a limited number of times, for an address and for an account. An account's try counts
+   * from its beginning, so that many requests at once are no way around the limit; what an address failed at stays,
+   * whatever it succeeds with.
+   * @param account null where nobody could guess what is checked: then the failures of one address must not lock out
+   * the others
    * @throws AppError 429.
    */
   async function tried(address: string, account: string | null, check: () => Promise<boolean>): Promise<boolean> {

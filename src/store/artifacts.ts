@@ -58,8 +58,8 @@ const COLUMNS = [
   "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json", "report_number",
 ];
 /** The start of every query that answers show; `a` is the artifact. */
-export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name,
-    ${selectorColumn("a")}
+export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")},
+    f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 
 /** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
@@ -117,7 +117,10 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.public_id = ?`,
   );
   const isBound = db
-    .prepare<[number, string], 1>("SELECT 1 FROM attestation_bindings b JOIN attestations e ON e.id = b.attestation_id WHERE b.artifact_id = ? AND e.public_id = ?")
+    .prepare<[number, string], 1>(
+      `SELECT 1 FROM attestation_bindings b JOIN attestations e ON e.id = b.attestation_id
+       WHERE b.artifact_id = ? AND e.public_id = ?`,
+    )
     .pluck();
   const latestCommit = db.prepare<[number, string], { git_commit: string }>(
     `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,

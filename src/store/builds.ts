@@ -39,7 +39,8 @@ export function buildStore(db: Db) {
     return {
       list: db.prepare<[Parameters & { limit: number; offset: number }], BuildRow>(
         `SELECT page.created_at, a.public_id AS artifact_public_id, a.fingerprint, f.name AS flow_name, t.name AS trail_name,
-                r.name AS repo_name, r.public_id AS repo_public_id, r.external_id AS repo_external_id, ${selectorColumn("a")}
+                r.name AS repo_name, r.public_id AS repo_public_id, r.external_id AS repo_external_id,
+                ${selectorColumn("a")}
          FROM (SELECT build.artifact_id, build.repo_id, build.created_at FROM ${chosen}
                ORDER BY build.created_at DESC, build.artifact_id DESC LIMIT @limit OFFSET @offset) AS page
            LEFT JOIN artifacts a ON a.id = page.artifact_id LEFT JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id

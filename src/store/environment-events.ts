@@ -55,7 +55,10 @@ export type Exit = {
 export type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
 
 /** A record of an artifact as events refer to it. */
-type EventRecordRow = { id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null; selector_json: string };
+type EventRecordRow = {
+  id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null;
+  selector_json: string;
+};
 
 type Environment = Pick<EnvironmentRow, "id" | "type">;
 type Values = { environment: number; first: number; last: number };

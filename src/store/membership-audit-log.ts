@@ -1,6 +1,6 @@
 /**
- * The history of memberships and of the privileges of service accounts (semantics 8.5). Rows are written in the write of each change,
- * by organizations.ts and service-accounts.ts.
+ * The history of memberships and of the privileges of service accounts (semantics 8.5). Rows are written in the write
+ * of each change, by organizations.ts and service-accounts.ts.
  */
 import type { Db } from "./database.ts";
 
@@ -43,14 +43,15 @@ export const membershipSearchText = (...names: readonly string[]): string => nam
 /** Appends to the history. To be called in the write of the change. */
 export function membershipEventWriter(db: Db): (organizationId: number, event: MembershipEventRow) => void {
   const insert = db.prepare(
-    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
+    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role,
+                                    changed_by, source, search_text)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   return (organizationId, event) => {
     const search = membershipSearchText(event.user_name, event.user_shown, event.changed_by);
     insert.run(
-      organizationId, event.timestamp, event.event_type, event.user_name, event.user_shown, event.role, event.previous_role,
-      event.changed_by, event.source, search,
+      organizationId, event.timestamp, event.event_type, event.user_name, event.user_shown, event.role,
+      event.previous_role, event.changed_by, event.source, search,
     );
   };
 }

@@ -61,7 +61,8 @@ export function organizationStore(db: Db, { now, newId }: Sources) {
     if (!user) throw new Error(`user ${userId} is gone`);
     const { at, type, role, previous, changedBy, source } = change;
     appendEvent(organizationId, {
-      timestamp: at, event_type: type, user_name: user.name, user_shown: user.shown, role, previous_role: previous, changed_by: changedBy, source,
+      timestamp: at, event_type: type, user_name: user.name, user_shown: user.shown, role, previous_role: previous,
+      changed_by: changedBy, source,
     });
   }
 

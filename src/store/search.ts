@@ -13,7 +13,8 @@ const RECORDS = 200;
 /** What a search shows of a record. */
 export type FoundRow = Pick<
   PlacedArtifactRow,
-  "id" | "public_id" | "flow_id" | "fingerprint" | "reference_name" | "filename" | "git_commit" | "build_url" | "commit_url" | "created_at" | "state" | "attestations_json" | "flow_name" | "trail_name" | "selector_json"
+  "id" | "public_id" | "flow_id" | "fingerprint" | "reference_name" | "filename" | "git_commit" | "build_url" | "commit_url" | "created_at" | "state" | "attestations_json" | "flow_name" | "trail_name"
+  | "selector_json"
 >;
 
 const FOUND = `SELECT a.id, a.public_id, a.flow_id, a.fingerprint, a.reference_name, a.filename, a.git_commit, a.build_url, a.commit_url, a.created_at, a.state,

@@ -62,13 +62,19 @@ export function serviceAccountStore(db: Db, { now, newId }: Sources) {
      * Gives a privilege and appends the change to the history of memberships. Nothing happens when it is already held.
      * @param changedBy as people know them. @returns whether it changed.
      */
-    setPrivilege(id: number, privilege: Role, changedBy = "operator", source: MembershipEventRow["source"] = "script"): boolean {
+    setPrivilege(
+      id: number,
+      privilege: Role,
+      changedBy = "operator",
+      source: MembershipEventRow["source"] = "script",
+    ): boolean {
       const account = placed.get(id);
       if (!account) throw new Error(`service account ${id} is gone`);
       if (account.privilege === privilege) return false;
       setPrivilege.run(privilege, id);
       appendEvent(account.organization_id, {
-        timestamp: now(), event_type: "changed", user_name: `${account.organization}/${account.name}`, user_shown: account.name,
+        timestamp: now(), event_type: "changed",
+        user_name: `${account.organization}/${account.name}`, user_shown: account.name,
         role: privilege, previous_role: account.privilege, changed_by: changedBy, source,
       });
       return true;

@@ -1,4 +1,6 @@
-/** URLs that pages may show as links: http and https alone, and for repositories also what git takes; never a script. */
+/**
+ * URLs that pages may show as links: http and https alone, and for repositories also what git takes; never a script.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../given.ts";

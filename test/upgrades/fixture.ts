@@ -55,8 +55,9 @@ export function lost(expected: unknown, actual: unknown, at = ""): string[] {
 }
 
 /**
- * What answers say differently on purpose: the duration of the latest snapshot grows; there are audit packages since schema 3; optional
- * keys of a commit that nobody sent are left out; a trail without a description reads as an empty text.
+ * What answers say differently on purpose: the duration of the latest snapshot grows; there are audit packages since
+ * schema 3; optional keys of a commit that nobody sent are left out; a trail without a description reads as an empty
+ * text.
  */
 export const MOVES = new RegExp(
   [

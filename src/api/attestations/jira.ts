@@ -6,7 +6,12 @@ import { attestation } from "./report.ts";
 
 const JiraItem = named(
   "JiraItem",
-  Closed({ issue_id: Text, issue_url: WebUrl, issue_exists: Type.Boolean(), issue_fields: Maybe(Type.Record(Type.String(), Type.Unknown())) }),
+  Closed({
+    issue_id: Text,
+    issue_url: WebUrl,
+    issue_exists: Type.Boolean(),
+    issue_fields: Maybe(Type.Record(Type.String(), Type.Unknown())),
+  }),
 );
 
 export const postJira = attestation({

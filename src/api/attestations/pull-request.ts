@@ -8,8 +8,8 @@ import { attestation } from "./report.ts";
 const MergeCommit = Type.String({ pattern: "^([a-f0-9]{40})?$" });
 
 /**
- * What clients gather from a forge is never refused for a key that is not known here: it is kept and returned, and only the
- * known keys are checked (newer-clients 3).
+ * What clients gather from a forge is never refused for a key that is not known here: it is kept and returned, and only
+ * the known keys are checked (newer-clients 3).
  */
 const open = { additionalProperties: true };
 const EpochSeconds = Type.Number({ description: "Epoch seconds" });
@@ -31,7 +31,11 @@ const PullRequestReview = named(
   Type.Object(
     {
       username: Maybe(Text),
-      state: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Such as APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED" })),
+      state: Maybe(
+        Type.String({
+          maxLength: TEXT_LENGTH, description: "Such as APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED",
+        }),
+      ),
       timestamp: Maybe(EpochSeconds),
       commit_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The commit that was reviewed" })),
       author_type: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Such as user, bot or other" })),
@@ -55,11 +59,20 @@ const Commits = Type.Array(GitCommit, { maxItems: LIST_LENGTH });
 /** The older form is known by its merge commit. Keys of the newer form that stand in it are checked all the same. */
 const FoundPullRequestV1 = named(
   "FoundPullRequestV1",
-  Type.Object({ url: WebUrl, state: Text, merge_commit: MergeCommit, author: Type.Optional(Text), commits: Type.Optional(Commits), ...optionalKeys }, open),
+  Type.Object(
+    {
+      url: WebUrl, state: Text, merge_commit: MergeCommit, author: Type.Optional(Text), commits: Type.Optional(Commits),
+      ...optionalKeys,
+    },
+    open,
+  ),
 );
 const FoundPullRequestV2 = named(
   "FoundPullRequestV2",
-  Type.Object({ url: WebUrl, state: Text, author: Text, commits: Commits, merge_commit: Maybe(MergeCommit), ...optionalKeys }, open),
+  Type.Object(
+    { url: WebUrl, state: Text, author: Text, commits: Commits, merge_commit: Maybe(MergeCommit), ...optionalKeys },
+    open,
+  ),
 );
 
 export const postPullRequest = attestation({
@@ -67,7 +80,10 @@ export const postPullRequest = attestation({
   input: "PullRequestAttestationPostInput",
   form: "PullRequestAttestationForm",
   summary: "Report the pull requests behind a commit",
-  description: "Compliant when there is at least one pull request; its state, approvals and reviews are kept for policies of your own, but not judged. Further keys of pull requests, approvers, reviews and commits are kept and returned.",
+  description:
+    "Compliant when there is at least one pull request; its state, approvals and reviews are kept for policies of" +
+    " your own, but not judged. Further keys of pull requests, approvers, reviews and commits are kept and " +
+    "returned.",
   payload: {
     git_provider: OneOf(["github", "gitlab", "bitbucket", "azure"]),
     // The newer form comes first: of a report that fits neither, its problems are the ones to name.

@@ -34,7 +34,8 @@ const PASSED: readonly string[] = ["OK", "PASSED"];
 const UNFINISHED: readonly string[] = ["FAILED", "CANCELED"];
 
 /** Whether the status of a task says that it ended without an analysis. */
-export const isUnfinished = (status: string | null | undefined): boolean => typeof status === "string" && UNFINISHED.includes(status);
+export const isUnfinished = (status: string | null | undefined): boolean =>
+  typeof status === "string" && UNFINISHED.includes(status);
 
 /** Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3). */
 export function judgeSonar({ sonar_results: { qualityGate: gate, status, taskId } }: SonarPayload): Judgement {

@@ -57,7 +57,10 @@ export type FlowFacts = {
   flow: string;
   /** `state` as it was when the notice was made, right after the event. */
   trail: { name: string; state: string } | null;
-  artifact: { id: string; name: string; fingerprint: string; state: string; commit: string; commitUrl: string; buildUrl: string; selector: ArtifactSelector } | null;
+  artifact: {
+    id: string; name: string; fingerprint: string; state: string; commit: string; commitUrl: string; buildUrl: string;
+    selector: ArtifactSelector;
+  } | null;
   attestation: { id: string; name: string; type: string; compliant: boolean; by: string } | null;
 };
 
