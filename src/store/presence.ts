@@ -118,8 +118,8 @@ export function presenceStore(db: Db) {
   // What runs is little beside what was ever built, so it is looked at first; one step into an index tells whether it is of the repository.
   const ofRepo = db.prepare<{ organization: number; repo: number }, LiveRow>(
     `SELECT n.public_id AS environment_id, n.name AS environment_name, n.type AS environment_type, n.snapshot_count AS snapshot_index,
-            x.name, x.compliant, s.timestamp AS started_at, r.public_id AS artifact_id, r.fingerprint, r.git_commit, r.commit_url, f.name AS flow_name,
-            ${selectorColumn("r")}
+            x.name, x.compliant, s.timestamp AS started_at, r.public_id AS artifact_id, r.fingerprint,
+            r.git_commit, r.commit_url, f.name AS flow_name, ${selectorColumn("r")}
      FROM (SELECT x.id, (SELECT max(r.id) FROM artifacts r WHERE r.organization_id = x.organization_id AND r.fingerprint = x.fingerprint AND r.repo_id = @repo) AS record
            FROM snapshot_artifacts x INDEXED BY snapshot_artifacts_running WHERE x.organization_id = @organization AND x.last_index = ${OPEN}) AS live
        CROSS JOIN snapshot_artifacts x ON x.id = live.id CROSS JOIN environments n ON n.id = x.environment_id

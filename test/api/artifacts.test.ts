@@ -517,9 +517,10 @@ test("api_url leads to exactly its record, however many records the fingerprint 
   await report(at, { fingerprint, trail_name: "two", template_reference_name: "server" });
   await report(at, { fingerprint, trail_name: "two", template_reference_name: "client" });
   await report(at, { fingerprint, trail_name: null });
-  const records: { id: string; api_url: string; trail_name: string | null; template_reference_name: string | null }[] = (await get(at, "")).body;
+  type Listed = { id: string; api_url: string; trail_name: string | null; template_reference_name: string | null };
+  const records: Listed[] = (await get(at, "")).body;
   const urlOf = (trail: string | null, reference: string | null) =>
-    records.find(({ trail_name, template_reference_name }) => trail_name === trail && template_reference_name === reference)?.api_url ?? "";
+    records.find((one) => one.trail_name === trail && one.template_reference_name === reference)?.api_url ?? "";
   const idOf = (url: string) => records.find(({ api_url }) => api_url === url)?.id;
   const expected = {
     one: `${plain}?trail=one`,
@@ -528,7 +529,10 @@ test("api_url leads to exactly its record, however many records the fingerprint 
     legacy: `${plain}?artifact_id=${idOf(urlOf(null, null))}`,
   };
   assert.equal(
-    { one: urlOf("one", "server"), twoServer: urlOf("two", "server"), twoClient: urlOf("two", "client"), legacy: urlOf(null, null) },
+    {
+      one: urlOf("one", "server"), twoServer: urlOf("two", "server"), twoClient: urlOf("two", "client"),
+      legacy: urlOf(null, null),
+    },
     expected,
   );
   for (const { id, api_url } of records) {
@@ -554,7 +558,8 @@ test("artifact_id chooses a record of the fingerprint; trail and attestation_id 
   await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint }, "generic", "one");
   await report(at, { fingerprint, trail_name: "two", template_reference_name: "server" });
   const [two, one] = (await get(at, "")).body;
-  const attestation = (await trailOf(at, "one")).compliance_status.artifacts_statuses.server.attestations_statuses[0].attestation_id;
+  const { server: status } = (await trailOf(at, "one")).compliance_status.artifacts_statuses;
+  const attestation = status.attestations_statuses[0].attestation_id;
   const ask = async (query: string) => {
     const { status, body } = await get(at, `/${at.flow}/fingerprint/${fingerprint}?${query}`);
     return status === 200 ? body.id : { status, body };
@@ -579,7 +584,8 @@ test("artifact_id chooses a record of the fingerprint; trail and attestation_id 
   );
   const malformed = await get(at, `/${at.flow}/fingerprint/${fingerprint}?artifact_id=1`);
   const pattern = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$";
-  assert.equal([malformed.status, malformed.body], [400, rejected({ artifact_id: `String should match pattern '${pattern}' [input: 1]` })]);
+  const problem = `String should match pattern '${pattern}' [input: 1]`;
+  assert.equal([malformed.status, malformed.body], [400, rejected({ artifact_id: problem })]);
 });
 
 test.run();

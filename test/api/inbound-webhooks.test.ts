@@ -109,12 +109,14 @@ test("a scan without a quality gate is not compliant, and one without a revision
 
 /** What SonarQube sends for a task that ended without an analysis. */
 const unfinished = (status: string, properties: Json = {}): Json => {
-  const { analysedAt: _at, revision: _revision, qualityGate: _gate, ...rest } = scan(properties, { taskId: fresh("AXouyx-"), status });
-  return { ...rest, branch: { name: "main", type: "BRANCH", isMain: true, url: "https://sonar.test/dashboard?id=web" } };
+  const whole = scan(properties, { taskId: fresh("AXouyx-"), status });
+  const { analysedAt: _at, revision: _revision, qualityGate: _gate, ...rest } = whole;
+  const branch = { name: "main", type: "BRANCH", isMain: true, url: "https://sonar.test/dashboard?id=web" };
+  return { ...rest, branch };
 };
 
 for (const status of ["FAILED", "CANCELED"])
-  test(`a task that ${status} is recorded as not compliant with the reason, in a trail named after the task`, async () => {
+  test(`a ${status} task is recorded as not compliant with the reason, in a trail named after it`, async () => {
     const { at, hook } = given("sonar");
     const sent = unfinished(status);
     const now = server.clock.at;
@@ -123,18 +125,23 @@ for (const status of ["FAILED", "CANCELED"])
     const [record, ...more] = await read(at, `/attestations/${at.org}/web/trail/${sent.taskId}/sonar`);
     assert.equal(more, []);
     assert.equal(
-      { compliant: record.is_compliant, commit: record.git_commit_info, results: record.sonar_results, origin: record.origin_url },
+      {
+        compliant: record.is_compliant, commit: record.git_commit_info, results: record.sonar_results,
+        origin: record.origin_url,
+      },
       { compliant: false, commit: null, results: { ...sent, revision: "" }, origin: sent.project.url },
     );
     assert.ok(record.created_at > now && record.created_at <= server.clock.at, "the time is that of the server");
     assert.is((await read(at, `/trails/${at.org}/web/${sent.taskId}`)).compliance_state, "NON-COMPLIANT");
-    const reasons = server.db.prepare("SELECT reasons_json FROM attestations WHERE public_id = ?").pluck().get(record.attestation_id) as string;
-    assert.equal(JSON.parse(reasons), [`SonarQube task '${sent.taskId}' has status '${status}': there is no analysis`]);
+    const reasonsOf = server.db.prepare("SELECT reasons_json FROM attestations WHERE public_id = ?").pluck();
+    const reason = `SonarQube task '${sent.taskId}' has status '${status}': there is no analysis`;
+    assert.equal(JSON.parse(reasonsOf.get(record.attestation_id) as string), [reason]);
   });
 
-test("a failed task goes where its properties say; the commit they name is its commit and names its trail", async () => {
+test("a failed task goes where its properties say; a commit in them names its trail", async () => {
   const { at, hook } = given("sonar");
-  assert.is((await send(hook, unfinished("FAILED", { flow: "backend", trail: "release-7", attestation: "quality" }))).status, 200);
+  const properties = { flow: "backend", trail: "release-7", attestation: "quality" };
+  assert.is((await send(hook, unfinished("FAILED", properties))).status, 200);
   assert.is((await read(at, `/attestations/${at.org}/backend/trail/release-7/quality`)).length, 1);
   assert.is((await send(hook, unfinished("FAILED", { git_commit: SHA }))).status, 200);
   const [record] = await read(at, `/attestations/${at.org}/web/trail/${SHA}/sonar`);
@@ -143,9 +150,9 @@ test("a failed task goes where its properties say; the commit they name is its c
 
 test("a failed task without an id needs a trail, and a finished task needs the time of its analysis", async () => {
   const { hook } = given("sonar");
+  const problem = "The scan has no revision to name a trail after: give this property";
   await refused(() => send(hook, { ...unfinished("FAILED"), taskId: null }), 400, {
-    message: "Input payload validation failed",
-    errors: { "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property" },
+    message: "Input payload validation failed", errors: { "properties.sonar.analysis.kosli_trail": problem },
   });
   for (const status of ["SUCCESS", "PENDING", null])
     await refused(() => send(hook, { ...unfinished("x"), status }), 400, {
@@ -284,7 +291,8 @@ test("a flag change is recorded in the trail of the flag, in the flow of the env
 test("a change in no environment is accepted and not recorded", async () => {
   const { at, hook } = given("launch-darkly");
   const answer = await send(hook, { kind: "flag", titleVerb: "created the flag", target: { resources: ["proj/web:env/*:flag/new"] } });
-  assert.equal([answer.status, answer.body], [200, { message: "Nothing was recorded: the change names no flag in an environment" }]);
+  const message = "Nothing was recorded: the change names no flag in an environment";
+  assert.equal([answer.status, answer.body], [200, { message }]);
   assert.equal(await read(at, `/flows/${at.org}`), []);
   const resources = Array.from({ length: 101 }, (_, number) => `proj/web:env/e${number}:flag/f`);
   await refused(() => send(hook, { target: { resources } }), 400, {

@@ -174,10 +174,13 @@ test("a member who was removed has no rights from the next request on, and keeps
 
 test("a change of a service account's privilege is told, with the user or the account that made it", async () => {
   const at = server.given.org();
-  const patch = (key: string, name: string, body: object) => server.call("PATCH", `/service-accounts/${at.org}/${name}`, { key, body });
-  for (const name of ["ci", "boss"])
-    await server.call("POST", `/service-accounts/${at.org}`, { key: at.key, body: { name, privilege: name === "boss" ? "admin" : "reader" } });
-  const { body: bossKey } = await server.call("POST", `/service-accounts/${at.org}/boss/api-keys`, { key: at.key, body: { description: "k" } });
+  const accounts = `/service-accounts/${at.org}`;
+  const patch = (key: string, name: string, body: object) => server.call("PATCH", `${accounts}/${name}`, { key, body });
+  for (const [name, privilege] of [["ci", "reader"], ["boss", "admin"]])
+    await server.call("POST", accounts, { key: at.key, body: { name, privilege } });
+  const { body: bossKey } = await server.call("POST", `${accounts}/boss/api-keys`, {
+    key: at.key, body: { description: "k" },
+  });
   const member = server.given.user(at.org, "member");
   const before = (await read(at)).body.total_count;
 
@@ -201,7 +204,7 @@ test("a change of a service account's privilege is told, with the user or the ac
 
 test("the user of the operating system is named by the system, by number where it has no entry", () => {
   const noEntry = (): never => {
-    throw Object.assign(new Error("A system error occurred: uv_os_get_passwd returned ENOENT"), { code: "ERR_SYSTEM_ERROR" });
+    throw new Error("A system error occurred: uv_os_get_passwd returned ENOENT");
   };
   assert.is(osUserName(() => ({ username: "ada" }), 1000), "ada");
   assert.is(osUserName(() => ({ username: "" }), 1000), "uid 1000");

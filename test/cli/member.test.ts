@@ -177,7 +177,8 @@ test("beside a running server: rights begin, change and end with the next reques
     assert.equal(await ask("/user/default-org"), { status: 200, body: { default_org_name: "" } });
     const { events } = (await ask("/membership-audit-log/acme?search=ann%20b", opsKey)).body;
     assert.equal(events.map(({ event_type, user, role, changed_by, source }: any) => [event_type, user, role, changed_by, source]), [
-      ["removed", "Ann B.", null, OPERATOR, "script"], ["changed", "Ann B.", "admin", OPERATOR, "script"], ["added", "Ann B.", "reader", OPERATOR, "script"],
+      ["removed", "Ann B.", null, OPERATOR, "script"], ["changed", "Ann B.", "admin", OPERATOR, "script"],
+      ["added", "Ann B.", "reader", OPERATOR, "script"],
     ]);
     await cli(["user", "disable", "ann", "--data", data]);
     assert.is((await ask("/user/default-org")).status, 401);

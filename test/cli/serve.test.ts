@@ -275,10 +275,16 @@ test("a secret that is given as a flag warns that the process list shows it; var
       const { code, err } = await server.stop();
       assert.is(code, 0, err);
       assert.not.ok(err.includes(KEY), "the log does not show it");
-      return err.trimEnd().split("\n").map((line) => JSON.parse(line)).filter(({ level }) => level === "warn").map(({ option, msg }) => ({ option, msg }));
+      const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
+      return lines.filter(({ level }) => level === "warn").map(({ option, msg }) => ({ option, msg }));
     };
     assert.equal(await warnings("flag", ["--metrics-key", KEY]), [
-      { option: "metrics-key", msg: "--metrics-key as a flag shows in the process list to every user of this machine: give ASSAY_METRICS_KEY or metrics_key in a file" },
+      {
+        option: "metrics-key",
+        msg:
+          "--metrics-key as a flag shows in the process list to every user of this machine: " +
+          "give ASSAY_METRICS_KEY or metrics_key in a file",
+      },
     ]);
     assert.equal(await warnings("variable", [], { ASSAY_METRICS_KEY: KEY }), []);
     assert.equal(await warnings("file", ["--config", file]), []);

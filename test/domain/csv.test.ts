@@ -4,6 +4,11 @@ import { csvLine } from "../../src/domain/csv.ts";
 
 const test = suite("domain/csv");
 
+const SIGNS = [
+  "=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u2212",
+];
+const BLANKS = ["", " ", "   ", "\u00a0", "\u3000", "\u2003", "\ufeff", "\u200b", "\u0000", "\u000b", " \u00a0 "];
+
 test("a line ends with CRLF, and null is an empty cell", () => {
   assert.is(csvLine(["a", null, "b", ""]), "a,,b,\r\n");
   assert.is(csvLine([]), "\r\n");
@@ -25,11 +30,7 @@ for (const [text, written] of [
   ["\n=1", "\"'\n=1\""],
   ['=HYPERLINK("http://x","y")', '"\'=HYPERLINK(""http://x"",""y"")"'],
   ["a=1", "a=1"],
-  ...["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u2212"].flatMap((sign) =>
-    ["", " ", "   ", "\u00a0", "\u3000", "\u2003", "\ufeff", "\u200b", "\u0000", "\u000b", " \u00a0 "].map((blank): [string, string] => [
-      `${blank}${sign}1`, `'${blank}${sign}1`,
-    ]),
-  ),
+  ...SIGNS.flatMap((sign) => BLANKS.map((blank): [string, string] => [`${blank}${sign}1`, `'${blank}${sign}1`])),
   [" \t=1", "' \t=1"],
   [" \r\n=1", "\"' \r\n=1\""],
   ["\u3000 a=1", "\u3000 a=1"],

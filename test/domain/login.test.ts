@@ -50,7 +50,10 @@ test("login names are made of what the provider says, and are free", () => {
 });
 
 test("an empty subject identifies nobody", () => {
-  for (const subject of ["", " ", "\t\n"]) assert.throws(() => personOf("i", subject, { preferred_username: "ann" }, "groups"), /the sub of the ID token is empty/);
+  for (const subject of ["", " ", "\t\n"]) {
+    const read = () => personOf("i", subject, { preferred_username: "ann" }, "groups");
+    assert.throws(read, /the sub of the ID token is empty/);
+  }
 });
 
 test("claims of any shape are read", () => {

@@ -26,7 +26,9 @@ async function given(body: (place: { server: TestServer; setup: Setup; token: st
   }
 }
 
-const fieldsOf = (token: string, more: Record<string, string> = {}): Record<string, string> => ({ token, organization: "acme", name: "ops", password: PASSWORD, again: PASSWORD, ...more });
+const fieldsOf = (token: string, more: Record<string, string> = {}): Record<string, string> => ({
+  token, organization: "acme", name: "ops", password: PASSWORD, again: PASSWORD, ...more,
+});
 const TAKEN = "This server has its first administrator already, or an organization of that name.";
 const rows = ({ db }: TestServer) => db.prepare("SELECT (SELECT count(*) FROM users) + (SELECT count(*) FROM organizations) + (SELECT count(*) FROM audit_log)").pluck().get();
 
@@ -116,7 +118,7 @@ test("failed tries from one address do not lock the right token out at another",
   given(async ({ server, token }) => {
     for (let count = 0; count < 10; count += 1) assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 403);
     assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 429);
-    assert.is(await claimFrom("127.0.0.2", server, fieldsOf(token)), 429, "the address itself waits, whatever it sends");
+    assert.is(await claimFrom("127.0.0.2", server, fieldsOf(token)), 429, "the address itself waits");
     assert.is(await claimFrom("127.0.0.3", server, fieldsOf(token)), 303);
   }));
 

@@ -50,7 +50,9 @@ const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
   email: fc.constantFrom("ada@example.com", "grace@example.com"),
   uri: fc.constantFrom("https://example.com/a?b=c#d"),
   "web-url": fc.constantFrom("https://example.com/a?b=c#d", "http://localhost", "www.example.com:8080/1", ""),
-  "remote-url": fc.constantFrom("https://example.com/a.git", "ssh://git@example.com/a.git", "git@example.com:acme/a.git", "/srv/git/a", ""),
+  "remote-url": fc.constantFrom(
+    "https://example.com/a.git", "ssh://git@example.com/a.git", "git@example.com:acme/a.git", "/srv/git/a", "",
+  ),
   "date-time": fc.constantFrom("2024-01-31T12:00:00Z"),
 };
 

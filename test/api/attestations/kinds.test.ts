@@ -275,7 +275,10 @@ judged("pull_request", [
       ...PR_V2, head_sha: "c".repeat(40), labels: ["urgent"], milestone: null,
       approvers: [{ username: "grace", commit_sha: "c".repeat(40), node_id: 7 }],
       reviews: [
-        { username: "grace", state: "APPROVED", timestamp: 3, commit_sha: "c".repeat(40), author_type: "user", has_write_access: true, body: "LGTM" },
+        {
+          username: "grace", state: "APPROVED", timestamp: 3, commit_sha: "c".repeat(40), author_type: "user",
+          has_write_access: true, body: "LGTM",
+        },
         { username: null, state: null, timestamp: null, commit_sha: null, author_type: null, has_write_access: null },
         {},
       ],
@@ -285,7 +288,8 @@ judged("pull_request", [
     { ...PR_V1, author: "", commits: [], approvers: [], head_sha: "c".repeat(40), reviews: [], more: 1 },
   ].map((found): [string, Json, boolean, Json] => {
     const payload = { git_provider: "github", pull_requests: [found] };
-    return [`keys of newer clients and unknown ones, kept and returned: ${Object.keys(found).join(", ")}`, payload, true, payload];
+    const keys = Object.keys(found).join(", ");
+    return [`keys of newer clients and unknown ones, kept and returned: ${keys}`, payload, true, payload];
   }),
   ["no pull request", { git_provider: "gitlab", pull_requests: [] }, false],
 ]);
@@ -338,11 +342,23 @@ refused("jira", [
 refused("pull_request", [
   [{ git_provider: "gitea", pull_requests: [] }, { git_provider: "Input should be 'github', 'gitlab', 'bitbucket' or 'azure' [input: gitea]" }],
   [{ git_provider: "github", pull_requests: [{ ...PR_V2, commits: undefined }] }, { "pull_requests.0.commits": "Field required" }],
-  [{ git_provider: "github", pull_requests: [{ ...PR_V2, author: undefined }] }, { "pull_requests.0.author": "Field required" }],
-  [{ git_provider: "github", pull_requests: [{ ...PR_V2, head_sha: 1 }] }, { "pull_requests.0.head_sha": "Input should be a valid string [input: 1]" }],
-  [{ git_provider: "github", pull_requests: [{ ...PR_V1, title: 1 }] }, { "pull_requests.0.title": "Input should be a valid string [input: 1]" }],
   [
-    { git_provider: "github", pull_requests: [{ ...PR_V2, merge_commit: "a".repeat(40), reviews: [{ has_write_access: "yes" }] }] },
+    { git_provider: "github", pull_requests: [{ ...PR_V2, author: undefined }] },
+    { "pull_requests.0.author": "Field required" },
+  ],
+  [
+    { git_provider: "github", pull_requests: [{ ...PR_V2, head_sha: 1 }] },
+    { "pull_requests.0.head_sha": "Input should be a valid string [input: 1]" },
+  ],
+  [
+    { git_provider: "github", pull_requests: [{ ...PR_V1, title: 1 }] },
+    { "pull_requests.0.title": "Input should be a valid string [input: 1]" },
+  ],
+  [
+    {
+      git_provider: "github",
+      pull_requests: [{ ...PR_V2, merge_commit: "a".repeat(40), reviews: [{ has_write_access: "yes" }] }],
+    },
     { "pull_requests.0.reviews.0.has_write_access": "Input should be a valid boolean [input: yes]" },
   ],
   [

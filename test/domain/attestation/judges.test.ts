@@ -25,7 +25,9 @@ const snyk = (...results: [high: number, medium: number, low: number][]): Judgem
     },
   });
 const failedScan = (status: string, taskId: string | null): Judgement =>
-  judgeSonar({ sonar_results: { status, taskId, project: { key: "k", url: "u" }, qualityGate: { status: "OK", conditions: [] } } });
+  judgeSonar({
+    sonar_results: { status, taskId, project: { key: "k", url: "u" }, qualityGate: { status: "OK", conditions: [] } },
+  });
 const sonar = (qualityGate?: { status: string; conditions: [] } | null): Judgement =>
   judgeSonar({ sonar_results: { analysedAt: "", revision: "", project: { key: "k", url: "u" }, ...(qualityGate === undefined ? {} : { qualityGate }) } });
 const gate = (status: string): { status: string; conditions: [] } => ({ status, conditions: [] });
@@ -52,8 +54,14 @@ const table: [what: string, judgement: Judgement, reasons: string[]][] = [
   ["sonar: ERROR", sonar(gate("ERROR")), ["The quality gate has status 'ERROR'"]],
   ["sonar: spelling counts", sonar(gate("ok")), ["The quality gate has status 'ok'"]],
   ["sonar: no gate (decision 24)", sonar(), ["The scan has no quality gate"]],
-  ["sonar: a failed task", failedScan("FAILED", "T1"), ["SonarQube task 'T1' has status 'FAILED': there is no analysis"]],
-  ["sonar: a canceled task without an id", failedScan("CANCELED", null), ["The SonarQube task has status 'CANCELED': there is no analysis"]],
+  [
+    "sonar: a failed task", failedScan("FAILED", "T1"),
+    ["SonarQube task 'T1' has status 'FAILED': there is no analysis"],
+  ],
+  [
+    "sonar: a canceled task without an id", failedScan("CANCELED", null),
+    ["The SonarQube task has status 'CANCELED': there is no analysis"],
+  ],
   ["sonar: null gate (decision 24)", sonar(null), ["The scan has no quality gate"]],
   ["jira: all exist", jira(true, true), []],
   ["jira: one does not", jira(true, false), ["Jira issue 'AB-1' does not exist"]],
