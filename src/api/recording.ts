@@ -116,7 +116,7 @@ function reevaluate(context: Context, environmentId: number, cause: Exclude<Caus
   if (environment.snapshot_count === 0) return;
   const actor = actorOf(context);
   const survey = recorder.takes(store.snapshots.size(environmentId)) ? null : store.recording.survey(environment, cause, null);
-  if (survey) {
+  if (survey && !recorder.takes(survey.weight)) {
     store.recording.apply(store.recording.plan(survey), actor);
     return;
   }

@@ -137,7 +137,7 @@ export function createRecorder({ store, writer, now, pool, checkpoints = "own", 
 
     emptyLog,
 
-    /** Whether so many artifacts to evaluate or write are work for the thread. */
+    /** Whether so many artifacts to evaluate or write, or a survey of that weight, are work for the thread. */
     takes: (weight: number): boolean => pool !== null && weight > HEAVY,
 
     /** Whether texts of reports can be read by the thread. */
@@ -187,7 +187,10 @@ export function createRecorder({ store, writer, now, pool, checkpoints = "own", 
         (cause === "policies"
           ? environment.snapshot_count > snapshot_count && store.recording.isUnderPolicies(environment)
           : environment.checked_revision === environment.revision);
-      if (pool && store.snapshots.size(environmentId) > HEAVY) {
+      const isHeavy = (): boolean =>
+        store.snapshots.size(environmentId) > HEAVY ||
+        store.recording.survey(store.environments.get(environmentId), cause, null).weight > HEAVY;
+      if (pool && isHeavy()) {
         await inTurn(0, async () => {
           // Asked when its turn has come: a report before it may have done the same.
           if (!isDone(store.environments.get(environmentId))) await record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null });

@@ -10,6 +10,7 @@
 import { hash } from "node:crypto";
 import { environmentState, judgeInEnvironment, provenanceOf } from "../domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, Judgement } from "../domain/compliance/environment.ts";
+import { evaluationMs } from "../domain/policy/cost.ts";
 import { compareRunning, identityOf } from "../domain/snapshot/diff.ts";
 import type { Annotated, Cause, Running } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
@@ -49,7 +50,10 @@ export type Survey = {
   before: readonly OpenRow[] | null;
   after: readonly Present[];
   digest: string;
-  /** How many artifacts will be evaluated or written: what the rest will cost. */
+  /**
+   * What the rest will cost: how many artifacts will be evaluated or written, one counted for each ARTIFACT_MS that
+   * evaluating it may take.
+   */
   weight: number;
 };
 
@@ -69,6 +73,12 @@ export type RecordingParts = {
   logical: ReturnType<typeof logicalSnapshotStore>;
   triggers: ReturnType<typeof triggerStore>;
 };
+
+/** Milliseconds that one artifact under some ordinary policies takes to be evaluated and written. */
+const ARTIFACT_MS = 0.2;
+
+/** Above this it is work for the thread anyway (jobs/recorder.ts), and counting flows is not free. */
+const MAX_COUNTED_WEIGHT = 100;
 
 export function recordingStore(db: Db, { now }: Sources, { environments, policies, allowlists, facts, logical, triggers }: RecordingParts) {
   const openRows = db.prepare<[number], OpenRow>(
@@ -160,11 +170,28 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
         }));
     const touched = after.filter((present) => present.evaluate || present.instancesJson !== present.row?.instances_json).length;
     const kept = after.filter(({ row }) => row !== null).length;
+    const written = touched + ((before?.length ?? 0) - kept);
     return {
       environment, cause, policies: applied, versionsJson, before, after,
       digest: artifacts ? digestOf(artifacts) : (environment.running_digest ?? ""),
-      weight: touched + ((before?.length ?? 0) - kept),
+      weight: weightOf(environment, applied, after, written),
     };
+  }
+
+  /**
+   * The weight of so many artifacts, and what evaluating them takes on top because the policies are large or the artifacts
+   * are in many flows. An ordinary policy for an artifact in one flow adds nothing.
+   */
+  function weightOf({ organization_id }: EnvironmentRow, applied: readonly AppliedPolicy[], after: readonly Present[], written: number): number {
+    const perFlow = applied.reduce((sum, { document }) => sum + evaluationMs(document), 0);
+    let weight = written;
+    for (const present of after) {
+      if (weight > MAX_COUNTED_WEIGHT || perFlow === 0) break;
+      if (!present.evaluate) continue;
+      const flows = Math.max(1, facts.countFlows(organization_id, present.fingerprint));
+      weight += Math.max(0, Math.floor((flows * perFlow) / ARTIFACT_MS) - 1);
+    }
+    return weight;
   }
 
   /** Whether a survey, and what was planned on it, still holds. */

@@ -68,6 +68,31 @@ test("light work is not for the thread, heavy work is, and without a thread noth
   });
 });
 
+test("a few artifacts are work for the thread where their policies are costly or they are in many flows", async () => {
+  await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
+    const weight = (count: number): number => store.recording.survey(store.environments.get(environmentId), "report", artifacts(count)).weight;
+    await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
+    assert.equal({ ordinary: weight(60), isHeavy: recorder.takes(weight(60)) }, { ordinary: 60, isHeavy: false });
+    for (let n = 0; n < 300; n += 1) {
+      const flow = store.flows.create(organizationId, { name: `f${n}`, description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+      store.artifacts.create(
+        { organizationId, flowId: flow.id, trailId: null, fingerprint: artifacts(1)[0]?.fingerprint ?? "", referenceName: null, createdBy: "ada" },
+        {
+          filename: "app", description: null, git_commit: "c".repeat(40), git_commit_info_json: null, commits_list_json: null, repo_info_json: null, repo_id: null,
+          repo_url: null, build_url: "", commit_url: "", external_urls_json: null, annotations_json: null, user_data_json: null, template_json: "[]", legacy_is_compliant: null,
+        },
+        5000,
+      );
+    }
+    assert.ok(recorder.takes(weight(1)), `one artifact in 300 flows weighs ${weight(1)}`);
+  });
+  await world(async ({ store, environmentId, policy, attach, recorder }) => {
+    await attach(policy(`artifacts: {attestations: [{type: junit, if: "matches(artifact.name, '(?:a?){900}')"}]}`));
+    const { weight } = store.recording.survey(store.environments.get(environmentId), "report", artifacts(3));
+    assert.ok(recorder.takes(weight), `three artifacts under a costly pattern weigh ${weight}`);
+  });
+});
+
 test("the thread records a report, with its entry in the audit log; one that changes nothing leaves none", async () => {
   await world(async ({ store, organizationId, environmentId, report }) => {
     assert.is(await report(artifacts(MANY)), 1);

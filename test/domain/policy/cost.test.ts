@@ -1,0 +1,29 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { evaluationMs } from "../../../src/domain/policy/cost.ts";
+import { parsePolicy } from "../../../src/domain/policy/document.ts";
+
+const test = suite("cost of policies");
+
+function costOf(artifacts: string): number {
+  const { policy, problems } = parsePolicy(`_schema: /v1\nartifacts: ${artifacts}`);
+  if (policy === null) throw new Error(problems[0]?.problem);
+  return evaluationMs(policy);
+}
+const rules = (count: number, more = ""): string => `{attestations: [${`{type: junit${more}},`.repeat(count)}]}`;
+
+test("an ordinary policy of twenty rules costs less than evaluating and writing one artifact", () => {
+  assert.ok(costOf(rules(20, ", if: \"flow.tags.team == 'a'\"")) < 0.2);
+});
+
+test("rules, terms and patterns add up, wherever they stand", () => {
+  assert.ok(costOf(rules(250)) >= 2);
+  const chain = Array(4_000).fill("true").join(" or ");
+  assert.ok(costOf(`{attestations: [{type: junit, if: "${chain}"}]}`) >= 0.8);
+  assert.ok(costOf(`{provenance: {required: true, exceptions: [{if: "not (${chain})"}]}}`) >= 0.8);
+  assert.ok(costOf(`{trail-compliance: {required: true, exceptions: [{if: "1 in [${Array(4_000).fill("2").join(",")}]"}]}}`) >= 0.8);
+  assert.ok(costOf("{attestations: [{type: junit, if: \"matches(flow.name, 'a{1000}')\"}]}") >= 5);
+  assert.is(costOf("{}"), 0);
+});
+
+test.run();
