@@ -106,7 +106,8 @@ CREATE TABLE templates (
   id        INTEGER PRIMARY KEY,
   public_id TEXT NOT NULL UNIQUE,
   content   TEXT NOT NULL
-) STRICT;
+  -- Of a long text: what it expects, so that it is not parsed again. Written as SQLite writes a column that was added.
+, parsed_json TEXT) STRICT;
 
 CREATE TABLE flows (
   id                 INTEGER PRIMARY KEY,
@@ -378,6 +379,7 @@ CREATE TABLE policy_versions (
   timestamp   REAL NOT NULL,
   created_by  TEXT NOT NULL,
   policy_yaml TEXT NOT NULL,
+  parsed_json TEXT, -- of a long text: its rules, so that it is not parsed again
   UNIQUE (policy_id, version)
 ) STRICT;
 

@@ -54,6 +54,7 @@ import type { Guard } from "./store/writer.ts";
 import { documentation } from "./ui/documentation.ts";
 import { pages } from "./ui/pages.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
+import type { DocumentReader } from "./workers/documents.ts";
 import type { PackageMaker } from "./workers/packages.ts";
 
 /**
@@ -128,6 +129,7 @@ export type Parts = {
   sources: Sources;
   evidence: EvidenceStage & EvidenceReader;
   customTypes: CustomTypes;
+  documents: DocumentReader;
   packages: PackageMaker;
   room: Pick<Room, "admit" | "failed">;
   limits: BodyLimits;
@@ -171,7 +173,7 @@ export function createApp(parts: Parts): App {
     session: browser.sessionOf,
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
-    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem }),
+    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem }),
     read: reading(parts.db),
     write,
     audit: (context) => store.audit.append(context.auditEntry()),

@@ -12,7 +12,7 @@ import { mostConnections } from "./file-limit.ts";
 import { listen, replacePair, unlisten } from "./listen.ts";
 import type { Bindable, Listening, Manners, Pair, Place } from "./listen.ts";
 import { trustIn } from "./http/peer.ts";
-import { createRecordingPool, openCustomTypes, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
+import { createRecordingPool, openCustomTypes, openDocuments, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
 import { buildInfo } from "./assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup/schedule.ts";
 import { endOf } from "./certificates.ts";
@@ -176,7 +176,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       readOnly: () => room.reason() !== null,
       lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
       certificateEndsAt: () => certificateEnd,
-      pools: () => ({ recording: pool.load(), ...customTypes.load() }),
+      pools: () => ({ recording: pool.load(), ...customTypes.load(), ...documents.load() }),
     });
     const { writer, recorder, runner, jobKinds } = createWriting({
       db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints,
@@ -204,6 +204,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     if (reader !== remote) closers.push(() => reader.close());
     const customTypes = openCustomTypes();
     closers.push(() => customTypes.close());
+    const documents = openDocuments();
+    closers.push(() => documents.close());
     const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
     closers.push(() => packages.close());
 
@@ -239,6 +241,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       customTypes,
+      documents,
       packages,
       limits,
       logins: {

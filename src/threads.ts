@@ -6,6 +6,9 @@ import type { RecordingPool } from "./jobs/recorder.ts";
 import type { CustomTypeResult, JqTask, SchemaTask } from "./workers/custom-type-worker.ts";
 import { createCustomTypes } from "./workers/custom-types.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
+import type { DocumentResult, DocumentTask } from "./workers/document-worker.ts";
+import { createDocumentReader } from "./workers/documents.ts";
+import type { DocumentReader } from "./workers/documents.ts";
 import { createPool } from "./workers/pool.ts";
 import type { PoolLoad } from "./workers/pool.ts";
 import type { RecordingWorkerData } from "./workers/recording-worker.ts";
@@ -54,6 +57,24 @@ export function openCustomTypes(): CustomTypes & { load(): { schemas: PoolLoad; 
       await Promise.all([schemas.close(), expressions.close()]);
     },
   };
+}
+
+/**
+ * The thread that reads large templates and policies, started when it is first needed. One file at a time, so that the
+ * memory of one bounds that of all.
+ */
+export function openDocuments(): DocumentReader & { load(): { documents: PoolLoad }; close(): Promise<void> } {
+  const pool = createPool<DocumentTask, DocumentResult>({
+    name: "documents",
+    size: 1,
+    queueLimit: 64,
+    laneLimit: 16,
+    keepIdle: 30_000,
+    // Half as much again as the most costly file that was found takes: V8 may end the whole process, and not only the thread,
+    // when a heap is full, so the bounds of the readers come first.
+    start: () => startWorker("document-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 } }),
+  });
+  return { ...createDocumentReader(pool), load: () => ({ documents: pool.load() }), close: () => pool.close() };
 }
 
 /** Schemas become code that nests as deeply as they have properties, and definitions that refer to definitions. */

@@ -10,7 +10,7 @@ import type { Parts } from "../src/assay.ts";
 import { createApp, createWriting, newPublicId, newSecret, prepareDirectory } from "../src/assay.ts";
 import { listen, unlisten } from "../src/listen.ts";
 import type { Manners, Place, ServerLimits } from "../src/listen.ts";
-import { openCustomTypes, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
+import { openCustomTypes, openDocuments, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
 import { urlsFor } from "../src/api/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/outgoing/targets.ts";
@@ -78,6 +78,7 @@ export async function startServer(options: ServerOptions = {}) {
   const vault = remote ?? openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
+  const documents = openDocuments();
   const packages = createPackageMaker({
     data: { directory, evidence: evidenceRoot, staging }, remote, start: startPackageWorker,
     ...(options.patience === undefined ? {} : { patience: options.patience }),
@@ -99,6 +100,7 @@ export async function startServer(options: ServerOptions = {}) {
     db, store, writer, recorder, runner, room, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
+    documents,
     packages,
     limits: { ...LIMITS, ...options.limits },
     logins: {
@@ -280,6 +282,7 @@ export async function startServer(options: ServerOptions = {}) {
       await packages.close();
       if (reader !== remote) await reader.close();
       await customTypes.close();
+      await documents.close();
       await vault.close();
       db.close();
       if (options.directory === undefined) rmSync(directory, { recursive: true, force: true });

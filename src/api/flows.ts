@@ -3,14 +3,14 @@
  * replaced, by nothing where nothing was sent. Visibility and repo_url have no such rule: what is not sent stays.
  */
 import { Type } from "typebox";
+import { MAX_INLINE_BYTES } from "../domain/documents.ts";
 import { ATTESTATION_NAME, FLOW_NAME } from "../domain/names.ts";
-import { EMPTY_TEMPLATE_TEXT, legacyTemplateText, parseTemplate, renderTemplateProblems } from "../domain/template.ts";
+import { EMPTY_TEMPLATE_TEXT, legacyTemplate, MAX_TEMPLATE_ENTRIES } from "../domain/template.ts";
 import { repairRepoUrl } from "../domain/urls.ts";
-import { decodeUtf8 } from "../domain/utf8.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
-import type { UploadedFile } from "../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
+import type { StoredTemplateFile } from "../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../store/flows.ts";
 import { archivedWith } from "./actions.ts";
 import { operation } from "./kit.ts";
@@ -30,8 +30,8 @@ const VISIBILITIES = ["public", "private"] as const;
 const FlowName = Name(FLOW_NAME, { description: "Name of the flow, unique in the organization" });
 const NewVisibility = Maybe(OneOf(VISIBILITIES, { description: "Not sent: a new flow is private, an existing one stays as it is" }));
 
-/** Far more than anybody lists by hand; a template of that many entries is still read within a second. */
-const MAX_LEGACY_NAMES = 5_000;
+/** One less than the entries of a template: the artifact is one of them. */
+const MAX_LEGACY_NAMES = MAX_TEMPLATE_ENTRIES - 1;
 const LegacyTemplate = Maybe(
   Type.Array(Name(ATTESTATION_NAME, { minLength: 1 }), {
     maxItems: MAX_LEGACY_NAMES,
@@ -194,7 +194,7 @@ type FlowInput = {
   description: string;
   /** null: not sent. */
   visibility: Visibility | null;
-  template: string;
+  template: StoredTemplateFile;
   /** undefined: not sent. */
   repoUrl: string | null | undefined;
 };
@@ -205,7 +205,7 @@ function applyFlow({ store, organization, note }: Context, { name, description, 
   const fields = {
     description,
     visibility: visibility ?? existing?.visibility ?? "private",
-    templateId: store.templates.intern(template, existing?.template_id).id,
+    templateId: store.templates.intern(template.text, existing?.template_id, template.parsedJson).id,
     repoUrl: repoUrl === undefined ? (existing?.repo_url ?? null) : repoUrl,
   };
   if (existing) store.flows.update(existing.id, fields);
@@ -221,29 +221,21 @@ function applyFlow({ store, organization, note }: Context, { name, description, 
 export function flowFor(context: Context, name: string, description: string): FlowRow {
   const { store, organization } = context;
   if (!store.flows.find(organization.id, name)) {
-    applyFlow(context, { name, description, visibility: null, template: EMPTY_TEMPLATE_TEXT, repoUrl: undefined });
+    applyFlow(context, { name, description, visibility: null, template: EMPTY_TEMPLATE, repoUrl: undefined });
   }
   return store.flows.requireWritable(organization, name);
 }
 
-/**
- * The text of an uploaded template, character for character (a byte order mark included), after it was found valid.
- * @throws AppError invalid on `template_file` with the text of messages 12.
- */
-export function templateText(file: UploadedFile): string {
-  const { text, broken } = decodeUtf8(file.bytes);
-  const problems = broken ? [{ location: "template_file", problem: "Not UTF-8: save the file with this encoding", ...broken }] : parseTemplate(text).problems;
-  if (broken || problems) throw invalid({ template_file: renderTemplateProblems(problems ?? []) });
-  return text;
-}
+const EMPTY_TEMPLATE: StoredTemplateFile = { text: EMPTY_TEMPLATE_TEXT, parsedJson: null };
 
-/** The template that a list of names stands for; none: the empty template. @throws AppError invalid on `template`. */
-function listedTemplate(names: readonly string[] | null | undefined): string {
-  if (names === null || names === undefined) return EMPTY_TEMPLATE_TEXT;
-  const text = legacyTemplateText(names);
-  const { problems } = parseTemplate(text);
-  if (problems) throw invalid({ template: renderTemplateProblems(problems) });
-  return text;
+/** The lane of an organization among those whose files are read. */
+export const documentLane = ({ organization }: Context): string => `documents of ${organization.id}`;
+
+/** The template that a list of names stands for; none: the empty template. */
+function listedTemplate(names: readonly string[] | null | undefined): StoredTemplateFile {
+  if (names === null || names === undefined) return EMPTY_TEMPLATE;
+  const { text, template } = legacyTemplate(names);
+  return { text, parsedJson: text.length > MAX_INLINE_BYTES ? JSON.stringify(template) : null };
 }
 
 export const createFlowWithTemplate = operation({
@@ -276,7 +268,8 @@ export const createFlowWithTemplate = operation({
     file: "version: 1\ntrail:\n  attestations:\n    - name: pull-request\n      type: pull_request\n  artifacts:\n    - name: server\n      attestations:\n        - name: unit-tests\n          type: junit\n",
   },
   // A large template takes a while to read: that is done before the transaction, not in it.
-  prepare: async (_context, { body, file }) => (file ? templateText(file) : listedTemplate(body.template)),
+  prepare: async (context, { body, file }) =>
+    file ? context.documents.readTemplate(documentLane(context), file.bytes) : listedTemplate(body.template),
   handle: (context, { body }, template) =>
     applyFlow(context, {
       name: body.name,

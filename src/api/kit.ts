@@ -10,6 +10,7 @@ import type { OrganizationRow } from "../store/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/recording.ts";
 import type { CustomTypes } from "../workers/custom-types.ts";
+import type { DocumentReader } from "../workers/documents.ts";
 import type { Urls } from "./urls.ts";
 import type { EvidenceReader } from "./evidence.ts";
 import type { PackageMaker } from "../workers/packages.ts";
@@ -22,6 +23,8 @@ export type Context = {
   readonly evidence: EvidenceReader;
   /** Compiles and runs what users wrote for their attestation types. */
   readonly customTypes: CustomTypes;
+  /** Reads uploaded templates and policies. */
+  readonly documents: DocumentReader;
   readonly packages: PackageMaker;
   /** Epoch seconds. */
   now(): number;
@@ -82,7 +85,7 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
-export type ContextParts = Pick<Context, "store" | "evidence" | "packages" | "customTypes" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs"> & {
+export type ContextParts = Pick<Context, "store" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs"> & {
   urls(baseUrl: string): Urls;
   openApi(baseUrl: string): unknown;
 };

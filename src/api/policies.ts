@@ -1,17 +1,17 @@
 import { Type } from "typebox";
 import { excerpt } from "../domain/excerpt.ts";
 import { POLICY_NAME } from "../domain/names.ts";
-import type { PolicyDocument } from "../domain/policy/ast.ts";
+import type { ControlReference } from "../domain/policy/ast.ts";
 import { renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
-import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
-import { decodeUtf8 } from "../domain/utf8.ts";
 import { invalid } from "../errors.ts";
 import type { AppError } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import type { FormBody } from "../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../http/schema.ts";
 import type { Store } from "../store/index.ts";
-import type { PolicyEventRow, PolicyRow, PolicyVersionRow } from "../store/policies.ts";
+import type { PolicyEventRow, PolicyRow } from "../store/policies.ts";
+import type { StoredPolicyFile } from "../workers/documents.ts";
+import { documentLane } from "./flows.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
@@ -47,7 +47,9 @@ const VersionedPolicy = named(
     comment: Type.String(),
     timestamp: Type.Number(),
     created_by: Type.String(),
-    policy_yaml: Type.String({ description: "The file as it was uploaded, byte for byte" }),
+    policy_yaml: Type.String({
+      description: "The file as it was uploaded, byte for byte; a comment that says so where it is too long to be shown beside the others",
+    }),
   }),
 );
 
@@ -76,13 +78,30 @@ const PolicyResponse = named(
   }),
 );
 
-const presentVersion = ({ version, comment, timestamp, created_by, policy_yaml }: PolicyVersionRow) => ({
-  version,
-  comment,
-  timestamp,
-  created_by,
-  policy_yaml,
-});
+/** Bytes of files that one answer shows; more would hold up everybody else while it is written. */
+const MAX_SHOWN_BYTES = 8 * 1_048_576;
+
+/** What an answer may still show; all of its policies share it. */
+type Allowance = { bytes: number };
+
+/**
+ * The versions of a policy, oldest first. When there is not room for the texts of all, the newest are shown, and a
+ * comment, which is YAML too, says so in place of the others.
+ * @param whole whether the text of the newest is shown in any case
+ */
+function presentVersions({ policies }: Store, policyId: number, allowance: Allowance, whole: boolean) {
+  const shown = policies.versionSizes(policyId).map(({ id, version, comment, timestamp, created_by, bytes }, place) => {
+    const isShown = bytes <= allowance.bytes || (whole && place === 0);
+    if (isShown) allowance.bytes = Math.max(0, allowance.bytes - bytes);
+    const text = isShown ? policies.text(id) : `# ${notShown(bytes, whole)}\n`;
+    return { version, comment, timestamp, created_by, policy_yaml: text };
+  });
+  return shown.reverse();
+}
+
+const notShown = (bytes: number, whole: boolean): string =>
+  `This file of ${bytes} bytes is not shown: an answer shows ${MAX_SHOWN_BYTES} bytes of files, ` +
+  (whole ? "the newest first" : "read the policy alone");
 
 const presentEvent = ({ type, timestamp, user_name, data_json }: PolicyEventRow) => ({
   type,
@@ -102,16 +121,18 @@ function eventData(json: string): Record<string, unknown> {
   }
 }
 
-const presentPolicy = ({ policies }: Store, row: PolicyRow) => ({
+const presentPolicy = (store: Store, row: PolicyRow) => presentWithin(store, row, { bytes: MAX_SHOWN_BYTES }, true);
+
+const presentWithin = (store: Store, row: PolicyRow, allowance: Allowance, whole: boolean) => ({
   name: row.name,
   description: row.description,
   created_by: row.created_by,
   created_at: row.created_at,
   last_modified_at: row.last_modified_at,
   archived: false,
-  versions: policies.versions(row.id).map(presentVersion),
-  events: policies.events(row.id).map(presentEvent),
-  consuming_envs: policies.consumingEnvironments(row.id),
+  versions: presentVersions(store, row.id, allowance, whole),
+  events: store.policies.events(row.id).map(presentEvent),
+  consuming_envs: store.policies.consumingEnvironments(row.id),
 });
 
 /** Keys of the policies of these names, each once, in the order given. @throws AppError not_found for the first that does not exist (messages 9). */
@@ -119,29 +140,13 @@ export const policyKeys = ({ store, organization }: Context, names: readonly str
   ...new Set(names.map((name) => store.policies.require(organization, name).id)),
 ];
 
-/** A valid policy file. */
-type ReadPolicy = { yaml: string; policy: PolicyDocument };
-
-/**
- * The text and the rules of an uploaded file.
- * @throws AppError invalid with one line on `policy_file` that has every problem with its place (messages 13).
- */
-function readPolicy(bytes: Buffer): ReadPolicy {
-  const { text: yaml, broken } = decodeUtf8(bytes);
-  if (broken) throw refused(`line ${broken.line}, column ${broken.column}: the file is not UTF-8 text. Save it in that encoding`);
-  const { policy, problems } = parsePolicy(yaml);
-  if (!policy) throw refused(renderDiagnostics(problems));
-  return { yaml, policy };
-}
-
 const refused = (line: string): AppError => invalid({ policy_file: line });
 
 /**
  * Every control that a policy names must exist (semantics 5.1, decision 106). One that is archived does: its identifier is taken
  * for ever, and an unchanged file must not become invalid. @throws AppError invalid with all that do not.
  */
-function requireControls({ store, organization }: Context, policy: PolicyDocument): void {
-  const references = controlsReferenced(policy);
+function requireControls({ store, organization }: Context, references: readonly ControlReference[]): void {
   const existing = new Set([...new Set(references.map(({ control }) => control))].filter((control) => store.controls.find(organization.id, control)));
   const unknown = references.filter(({ control }) => !existing.has(control));
   if (unknown.length === 0) return;
@@ -189,16 +194,16 @@ export const putPolicy = operation({
     ].join("\n"),
   },
   // Reading a large file takes time that the writes of others should not wait for.
-  prepare: async (_context, { file }) => (file ? readPolicy(file.bytes) : null),
-  handle(context, { body }, read: ReadPolicy | null) {
+  prepare: async (context, { file }) => (file ? context.documents.readPolicy(documentLane(context), file.bytes) : null),
+  handle(context, { body }, read: StoredPolicyFile | null) {
     const { store, organization, caller, note } = context;
     const { name, description = "", comment = "" } = body;
-    if (read) requireControls(context, read.policy);
+    if (read) requireControls(context, read.controls);
     const { policy, created, described, version } = store.policies.put(organization.id, {
       name,
       description,
       user: caller.shownName,
-      file: read && { ...read, comment },
+      file: read && { ...read, controls: read.controls.map(({ control }) => control), comment },
     });
     if (version) store.reevaluation.policyVersion(policy.id, caller);
     note({ policy: name, created, described, version: version?.version ?? null });
@@ -220,10 +225,11 @@ export const listPolicies = operation({
   body: NO_BODY,
   responses: { 200: { description: "The policies", schema: Type.Array(PolicyResponse) } },
   example: { params: { org: "acme" } },
-  handle: ({ store, organization }) => ({
-    status: 200,
-    body: store.policies.list(organization.id).map((row) => presentPolicy(store, row)),
-  }),
+  handle({ store, organization }) {
+    const allowance = { bytes: MAX_SHOWN_BYTES };
+    const rows = store.policies.list(organization.id);
+    return { status: 200, body: rows.map((row) => presentWithin(store, row, allowance, false)) };
+  },
 });
 
 export const getPolicy = operation({

@@ -1,7 +1,7 @@
 /** Shapes that several resources share, and what turns them into stored values. Component names are those that clients know. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
+import { ANNOTATION_KEY, FINGERPRINT, MAX_NAME_CHARACTERS, URL_LABEL } from "../domain/names.ts";
 import { repoUrlProblem } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
 import { Closed, Maybe, Matching, OneOf, named } from "../http/schema.ts";
@@ -11,7 +11,7 @@ import type { RepoFacts } from "../store/repos.ts";
  * Bounds where the contract names none. They are far above what any client sends and keep one field from filling the
  * database: names are read by people, texts may hold a commit message with its body, addresses stay below what proxies take.
  */
-export const NAME_LENGTH = 256;
+export const NAME_LENGTH = MAX_NAME_CHARACTERS;
 export const TEXT_LENGTH = 65_536;
 export const URL_LENGTH = 8_192;
 export const PATH_LENGTH = 4_096;

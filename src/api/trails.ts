@@ -13,7 +13,8 @@ import { Closed, Maybe, Message, Ok, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { TrailFields, TrailFilter, TrailRow } from "../store/trails.ts";
-import { FlowPath, templateText } from "./flows.ts";
+import { documentLane, FlowPath } from "./flows.ts";
+import type { StoredTemplateFile } from "../workers/documents.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
@@ -43,7 +44,7 @@ const TrailListPage = PageOf("TrailListPage", TrailResponse);
 /** What an event says beside its type: who, with which template, about which commit and repository. */
 function eventOf({ store, caller }: Context, templateId: number, report: Pick<Begin, "git_commit_info" | "repo_info"> | null) {
   return {
-    template_id: store.templates.get(templateId).public_id,
+    template_id: store.templates.publicIdOf(templateId),
     setting_user_id: caller.publicId,
     git_commit_info: report?.git_commit_info ? storedCommit(report.git_commit_info) : null,
     repo_info: presentEventRepoInfo(toJson(report?.repo_info)),
@@ -102,8 +103,8 @@ function commitText(json: string | null): string | null {
   }
 }
 
-/** Begins a trail or updates it. @param template text of the uploaded template, null when none came. */
-function begin(context: Context, flow: FlowRow, report: Begin, template: string | null): { status: 200 | 201; body: "OK" } {
+/** Begins a trail or updates it. @param template the uploaded template, null when none came. */
+function begin(context: Context, flow: FlowRow, report: Begin, template: StoredTemplateFile | null): { status: 200 | 201; body: "OK" } {
   const { store, organization, caller, note } = context;
   const known = store.trails.find(flow.id, report.name);
   // The trails of a flow mostly bring one and the same file: its text is then kept once.
@@ -111,7 +112,7 @@ function begin(context: Context, flow: FlowRow, report: Begin, template: string 
   const { decision, templateId, inherited, changed } = inheritTemplate({
     trail: known && { templateId: known.template_id, inherited: known.template_inherited === 1 },
     flowTemplateId: flow.template_id,
-    givenTemplateId: template === null ? null : store.templates.intern(template, likely).id,
+    givenTemplateId: template === null ? null : store.templates.intern(template.text, likely, template.parsedJson).id,
   });
   const stored = known ?? NOTHING_TOLD;
   const fields: TrailFields = {
@@ -181,9 +182,10 @@ export const createTrail = operation({
     file: "version: 1\ntrail:\n  attestations:\n    - name: pull-request\n      type: pull_request\n",
   },
   // A large template takes a while to read: that is done before the transaction, not in it.
-  async prepare({ store, organization }, { params, file }) {
+  async prepare(context, { params, file }) {
+    const { store, organization, documents } = context;
     store.flows.requireWritable(organization, params.flow_name);
-    return file ? templateText(file) : null;
+    return file ? documents.readTemplate(documentLane(context), file.bytes) : null;
   },
   handle: (context, { params, body }, template) =>
     begin(context, context.store.flows.requireWritable(context.organization, params.flow_name), body, template),

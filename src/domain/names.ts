@@ -41,6 +41,9 @@ export const COMMIT_SHA = "^[a-f0-9]{40}$";
 /** Ids of this service: a UUID with its last group cut to eight digits (semantics 1.9). */
 export const PUBLIC_ID = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$";
 
+/** Longest name that a report can give an attestation, an artifact or a type, in UTF-16 code units. */
+export const MAX_NAME_CHARACTERS = 256;
+
 const compiled = new Map<string, RegExp>();
 
 /**

@@ -14,38 +14,63 @@ export const MAX_PATTERN_LENGTH = 1_000;
  */
 export const MAX_PROGRAM_SIZE = 2_500;
 
-/**
- * Patterns guessed to be larger than this are not compiled at all. The guess knows no simplification, so
- * it is generous; compiling this many instructions takes less than 0.1 s.
- */
-const MAX_ESTIMATE = 20_000;
+/** Most effort that compiling one pattern may take, in units of about 2 microseconds; see `estimateEffort`. */
+export const MAX_EFFORT = 10_000;
 
 /** A compiled pattern. `find` searches anywhere in the text; `size` is the program size in instructions. */
 export type Regex = { find(text: string): boolean; size: number };
 
-/** A refused pattern: one sentence without a full stop, and the compilation effort spent, in instructions. */
-export type RegexProblem = { problem: string; size: number };
+/** A refused pattern: one sentence without a full stop. */
+export type RegexProblem = { problem: string };
 
 /**
  * Compiles an RE2 pattern for unanchored search (semantics 5.2). Never throws: a pattern that RE2 refuses
  * (look-around, back references, bad syntax) or that is too large comes back as a problem.
+ * @param stored whether the pattern was accepted before and is only loaded: then its effort is not bounded
  */
-export function compileRegex(pattern: string): Regex | RegexProblem {
+export function compileRegex(pattern: string, stored = false): Regex | RegexProblem {
   if (pattern.length > MAX_PATTERN_LENGTH) {
-    return { problem: `the regular expression is longer than ${MAX_PATTERN_LENGTH} characters`, size: 0 };
+    return { problem: `the regular expression is longer than ${MAX_PATTERN_LENGTH} characters` };
   }
-  const tooLarge = "the regular expression is too large once its repetitions are expanded";
-  if (estimate(pattern) > MAX_ESTIMATE) return { problem: tooLarge, size: 0 };
+  if (!stored && estimateEffort(pattern) > MAX_EFFORT) return { problem: TOO_LARGE };
   let compiled: RE2JS;
   try {
     compiled = RE2JS.compile(pattern);
   } catch (error) {
-    return { problem: `the regular expression is not valid RE2: ${detail(error)}`, size: 0 };
+    return { problem: `the regular expression is not valid RE2: ${detail(error)}` };
   }
   const size = compiled.programSize();
-  if (size > MAX_PROGRAM_SIZE) return { problem: tooLarge, size };
-  return { find: (text) => compiled.matcher(text).find(), size };
+  if (size > MAX_PROGRAM_SIZE) return { problem: TOO_LARGE };
+  // One policy asks the same pattern about the same artifact once for each of its flows.
+  let last: { text: string; found: boolean } | null = null;
+  const find = (text: string): boolean => {
+    if (last?.text !== text) last = { text, found: compiled.matcher(text).find() };
+    return last.found;
+  };
+  return { find, size };
 }
+
+const TOO_LARGE = "the regular expression is too large once its repetitions and character classes are expanded";
+
+/**
+ * Guesses what compiling a pattern takes, in units of about 2 microseconds: its program size, and what its classes of
+ * characters cost on top. RE2 folds the case of each character of a range, so a range beyond ASCII in a pattern that
+ * ignores case takes 2 ms, and a Unicode class (`\pL`) a tenth of that.
+ */
+export function estimateEffort(pattern: string): number {
+  // Too long to be compiled at all, and the guess is quadratic in brackets that are not closed.
+  if (pattern.length > MAX_PATTERN_LENGTH) return 0;
+  const ignoresCase = /\(\?[a-zA-Z]*i/.test(pattern);
+  let effort = estimate(pattern);
+  for (const [unit] of pattern.matchAll(CLASS)) {
+    effort += (unit.match(/\\[pP]/g)?.length ?? 0) * (ignoresCase ? 60 : 12);
+    if (ignoresCase && unit.includes("-") && /[^\x00-\x7f]|\\x/.test(unit)) effort += 1_000;
+  }
+  return effort;
+}
+
+/** A Unicode class, or a class in brackets with all that stands in it. */
+const CLASS = /\\[pP]|\\[^]|\[\^?\]?(?:\[:[^\]]*:\]|\\[^]|[^\]\\])*\]/g;
 
 /**
  * Guesses the program size in one pass: characters and classes count one, a repetition multiplies what it

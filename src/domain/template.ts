@@ -5,7 +5,7 @@
 import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "./attestation/kinds.ts";
 import { excerpt } from "./excerpt.ts";
-import { ATTESTATION_NAME, matches, REFERENCE_NAME } from "./names.ts";
+import { ATTESTATION_NAME, matches, MAX_NAME_CHARACTERS, REFERENCE_NAME } from "./names.ts";
 import { byPlace, isNullNode, readYaml, shownNode } from "./yaml.ts";
 import type { Place, YamlLimits, YamlProblem, YamlText } from "./yaml.ts";
 
@@ -24,14 +24,25 @@ export const EMPTY_TEMPLATE_TEXT = "version: 1";
 
 /** Beyond a hundred mistakes the rest tells nothing new, and the answer has to stay readable. */
 const MAX_PROBLEMS = 100;
-/** Artifacts and attestations in all: aliases upon aliases multiply. */
-const MAX_ENTRIES = 25_000;
 /**
- * Some 15,000 expected attestations, read in about a second; the size limit of the file alone (10 MB) would let one
- * request hold the process for the better part of a minute. A right template nests seven deep; the rest is room for
- * wrong ones, so that they get a precise refusal.
+ * Artifacts and attestations in all: aliases upon aliases multiply. Every report to a trail evaluates all of them, and
+ * stores and shows some 200 bytes for each.
  */
-const LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
+export const MAX_TEMPLATE_ENTRIES = 2_000;
+/** As many as earlier versions took; their templates still load. */
+const MAX_STORED_ENTRIES = 25_000;
+/** `custom:` and the longest name of a type. */
+const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARACTERS;
+/**
+ * Far more than the entries of a template need, read in about a second; the size limit of the file alone (10 MB) would
+ * let one request take the better part of a minute. A right template nests seven deep; the rest is room for wrong ones,
+ * so that they get a precise refusal, and so are the characters of a value.
+ */
+const LIMITS: YamlLimits = {
+  tokens: 100_000, nesting: 64, problems: MAX_PROBLEMS, tokenCharacters: 64, scalarCharacters: 65_536, blanks: 200_000,
+};
+/** What earlier versions of this program read. */
+const STORED_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
 /** Where a problem lies that belongs to the text as a whole (messages 12). */
 const WHOLE_FILE = "template_file";
 
@@ -41,7 +52,6 @@ const READABLE: readonly YamlProblem["kind"][] = ["documents", "tag", "anchor"];
 /** What the reader of YAML finds, where templates have words of their own for it. */
 const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
   nesting: `Nested deeper than ${LIMITS.nesting} levels`,
-  size: `Longer than ${LIMITS.tokens} YAML tokens`,
   documents: "Expected a single YAML document, but another one begins here",
 };
 
@@ -50,16 +60,17 @@ type Result = { template: Template; problems: null } | { template: null; problem
 /**
  * Reads the text of a template (semantics 2.1). All mistakes of the content are reported at once, in the order of the
  * text, at most a hundred; a text that is no YAML is one problem, the earliest, at `template_file` (messages 12).
- * Never throws. As in JSON Schema, `1.0` is the integer 1.
+ * Never throws. As in JSON Schema, `1.0` is the integer 1. Takes up to 20 ms for 8 KB, and seconds for megabytes.
  * @param text the file as uploaded, decoded
+ * @param stored whether the text was accepted before and is only loaded: what earlier versions took is never too large
  */
-export function parseTemplate(text: string): Result {
-  const source = readYaml(text, { limits: LIMITS });
+export function parseTemplate(text: string, stored = false): Result {
+  const source = readYaml(text, { limits: stored ? STORED_LIMITS : LIMITS });
   const unreadable = source.problems.find(({ kind }) => !READABLE.includes(kind));
   if (unreadable) return { template: null, problems: [ofText(unreadable)] };
   // An alias without an anchor is reported by its path: wherever it stands, no template can have one.
   const problems = source.problems.filter(({ kind }) => kind !== "anchor").slice(0, MAX_PROBLEMS).map(ofText);
-  return checkTemplate(source, problems);
+  return checkTemplate(source, stored, problems);
 }
 
 /**
@@ -74,13 +85,16 @@ export function renderTemplateProblems(problems: readonly TemplateProblem[]): st
 }
 
 /**
- * The template text for a flow created with a list of names (semantics 2.1, legacy template): one artifact called
+ * The template, and its text, for a flow created with a list of names (semantics 2.1, legacy template): one artifact called
  * `artifact` that expects the other names, each once, of any type. Begins with `version: `, by which the command-line
- * client tells templates from older lists (wire-contract 3). The names are not checked: parse the text to do so.
+ * client tells templates from older lists (wire-contract 3). The names are not checked: the caller has
+ * found them to be names of attestations.
  */
-export function legacyTemplateText(names: readonly string[]): string {
+export function legacyTemplate(names: readonly string[]): { text: string; template: Template } {
   const attestations = [...new Set(names)].filter((name) => name !== "artifact").map((name) => ({ name, type: "*" }));
-  return stringify({ version: 1, trail: { artifacts: [{ name: "artifact", attestations }] } }, { lineWidth: 0 });
+  const artifacts = [{ name: "artifact", attestations }];
+  const text = stringify({ version: 1, trail: { artifacts } }, { lineWidth: 0 });
+  return { text, template: { version: 1, trail: { attestations: [], artifacts } } };
 }
 
 const LIST_OF_ATTESTATIONS = { type: "array", items: { $ref: "#/$defs/attestation" }, default: [] };
@@ -120,7 +134,7 @@ export const TEMPLATE_SCHEMA = {
       additionalProperties: false,
       required: ["name"],
       properties: {
-        name: { type: "string", minLength: 1, pattern: REFERENCE_NAME },
+        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, pattern: REFERENCE_NAME },
         attestations: { ...LIST_OF_ATTESTATIONS, description: "Attestations of this artifact; their names are unique." },
       },
     },
@@ -129,8 +143,8 @@ export const TEMPLATE_SCHEMA = {
       additionalProperties: false,
       required: ["name", "type"],
       properties: {
-        name: { type: "string", minLength: 1, pattern: ATTESTATION_NAME },
-        type: { type: "string", pattern: TYPE_WORD },
+        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, pattern: ATTESTATION_NAME },
+        type: { type: "string", maxLength: MAX_TYPE_CHARACTERS, pattern: TYPE_WORD },
       },
     },
   },
@@ -142,12 +156,14 @@ type Entry = { key: unknown; value: unknown };
 type Named = { name: string };
 
 function ofText({ kind, text, line, column }: YamlProblem): TemplateProblem {
+  if (kind === "size") return { location: WHOLE_FILE, problem: text.charAt(0).toUpperCase() + text.slice(1), line, column };
   const hint = kind === "alias" ? ' (to accept any type write "*" in quotes)' : "";
   return { location: WHOLE_FILE, problem: WORDS[kind] ?? `Not YAML: ${text}${hint}`, line, column };
 }
 
 /** Walks the known shape of a template only; whatever stands where it does not belong is reported and not entered. */
-function checkTemplate({ root: rootNode, resolve, place }: YamlText, problems: TemplateProblem[]): Result {
+function checkTemplate({ root: rootNode, resolve, place }: YamlText, stored: boolean, problems: TemplateProblem[]): Result {
+  const maxEntries = stored ? MAX_STORED_ENTRIES : MAX_TEMPLATE_ENTRIES;
   const full = (): boolean => problems.length >= MAX_PROBLEMS;
   let entriesRead = 0;
 
@@ -179,12 +195,14 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, problems: T
     owner: unknown,
     entry: Entry | undefined,
     location: string,
+    most: number,
     fault: (text: string) => string | null,
   ): string | null => {
     if (entry === undefined) return report(location, owner, "Field required");
     const scalar = resolve(entry.value);
     if (!isScalar(scalar) || typeof scalar.value !== "string") return report(location, entry.value, invalid("string", scalar));
-    const problem = fault(scalar.value);
+    const tooLong = scalar.value.length > most && !stored;
+    const problem = tooLong ? `String should have at most ${most} characters [input: ${excerpt(scalar.value)}]` : fault(scalar.value);
     return problem === null ? scalar.value : report(location, entry.value, problem);
   };
 
@@ -203,8 +221,8 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, problems: T
     const things: T[] = [];
     const names = new Set<string>();
     for (const [index, node] of list.items.entries()) {
-      if (full() || entriesRead > MAX_ENTRIES) break;
-      if (++entriesRead > MAX_ENTRIES) report(location, entry.value, `Template has more than ${MAX_ENTRIES} entries`);
+      if (full() || entriesRead > maxEntries) break;
+      if (++entriesRead > maxEntries) report(location, entry.value, `Template has more than ${maxEntries} entries`);
       const path = `${location}.${index}`;
       const thing = read(node, path);
       if (thing === null) continue;
@@ -220,8 +238,8 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, problems: T
   const readAttestation = (node: unknown, path: string): TemplateAttestation | null => {
     const entries = readMap(node, path, ["name", "type"]);
     if (entries === null) return null;
-    const name = readText(node, entries.get("name"), `${path}.name`, nameFault(ATTESTATION_NAME));
-    const type = readText(node, entries.get("type"), `${path}.type`, typeFault);
+    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARACTERS, nameFault(ATTESTATION_NAME));
+    const type = readText(node, entries.get("type"), `${path}.type`, MAX_TYPE_CHARACTERS, typeFault);
     // A good name takes part in the search for duplicates even if the type beside it is wrong; the template is refused anyway.
     return name === null ? null : { name, type: type ?? "" };
   };
@@ -229,7 +247,7 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, problems: T
   const readArtifact = (node: unknown, path: string): TemplateArtifact | null => {
     const entries = readMap(node, path, ["name", "attestations"]);
     if (entries === null) return null;
-    const name = readText(node, entries.get("name"), `${path}.name`, nameFault(REFERENCE_NAME));
+    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARACTERS, nameFault(REFERENCE_NAME));
     const attestations = readList(entries.get("attestations"), `${path}.attestations`, readAttestation);
     return name === null ? null : { name, attestations };
   };

@@ -27,8 +27,19 @@ export type YamlProblem = Place & { kind: YamlProblemKind; text: string };
 /**
  * How much is read. `tokens`: besides comments, spaces and line ends. `nesting`: collections inside one another.
  * `characters`: UTF-16 units of the whole text, unlimited unless given. `problems`: how many of one kind are listed.
+ * `tokenCharacters`: a longer token counts once for every so many UTF-16 units that it begins; every token counts once
+ * unless this is given. `scalarCharacters`: UTF-16 units of the longest value, unlimited unless given. `blanks`: comments,
+ * spaces and line ends between the first and the last line of content, counted as tokens are; a million unless given.
  */
-export type YamlLimits = { tokens: number; nesting: number; characters?: number; problems: number };
+export type YamlLimits = {
+  tokens: number;
+  nesting: number;
+  characters?: number;
+  problems: number;
+  tokenCharacters?: number;
+  scalarCharacters?: number;
+  blanks?: number;
+};
 
 /**
  * `plain`: for files of operators, which are data only. What can expand, point elsewhere or change the meaning of a plain
@@ -57,7 +68,7 @@ export type YamlText = {
   resolve<T>(node: T): T | Node;
 };
 
-/** Comments, spaces and line ends between the first and the last line of content; about a second of reading. */
+/** Blank tokens unless told otherwise; about a second of reading. */
 const MAX_BLANK_TOKENS = 1_000_000;
 
 /** Characters outside the printable set of YAML 1.2 (section 5.1 there), lone surrogates included. */
@@ -87,6 +98,10 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
     return source;
   }
   refuseUnprintable(text, start, limits, report);
+  // The library makes an Error object for everything that it finds wrong. Nobody reads their stacks, and recording them
+  // takes most of the time that a text full of mistakes needs.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
   try {
     const parsed = parse(body, { limits, plain }, report);
     if (parsed !== null) compose(source, parsed, body, { limits, plain }, report);
@@ -95,6 +110,8 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
     // cannot be read.
     source.root = null;
     report("syntax", 0, syntaxProblem(error instanceof Error ? error.message : String(error), plain));
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
   problems.sort(byPlace);
   return source;
@@ -140,6 +157,7 @@ function parse(body: string, { limits, plain }: Required<YamlOptions>, report: R
   let documents = 0;
   let contents = 0;
   let blanks = 0;
+  let isScalarText = false;
 
   const take = (produced: Iterable<CST.Token>): void => {
     for (const token of produced) {
@@ -153,11 +171,17 @@ function parse(body: string, { limits, plain }: Required<YamlOptions>, report: R
     report(kind, parser.offset, text);
     return null;
   };
+  const { tokenCharacters = Infinity, scalarCharacters = Infinity, blanks: maxBlanks = MAX_BLANK_TOKENS } = limits;
   for (const lexeme of new Lexer().lex(body)) {
-    if (/^[\s#]/.test(lexeme)) blanks += 1;
-    else contents += 1;
-    if (contents > limits.tokens) return refuse("size", `the file is too large: it holds more than ${limits.tokens} YAML tokens`);
-    if (blanks > MAX_BLANK_TOKENS) return refuse("size", "the file is too large: it holds too many comments and line ends");
+    const weight = Math.max(1, Math.ceil(lexeme.length / tokenCharacters));
+    // The text of a scalar follows a mark, and may begin with what would be blank elsewhere.
+    const blank = !isScalarText && isBlankLexeme(lexeme);
+    isScalarText = lexeme === SCALAR_MARK;
+    if (!blank && lexeme.length > scalarCharacters) return refuse("size", tooLongValue(scalarCharacters));
+    if (blank) blanks += weight;
+    else contents += weight;
+    if (contents > limits.tokens) return refuse("size", tooManyTokens(limits));
+    if (blanks > maxBlanks) return refuse("size", `the file is too large: it holds more than ${maxBlanks} comments, spaces and line ends`);
     take(parser.next(lexeme));
     if (parser.stack.length > limits.nesting) return refuse("nesting", `more than ${limits.nesting} levels deep`);
     if (documents > 1 || errors.length >= limits.problems) break;
@@ -165,6 +189,19 @@ function parse(body: string, { limits, plain }: Required<YamlOptions>, report: R
   if (documents < 2) take(parser.end());
   return { tokens, errors };
 }
+
+/** The lexeme before the text of a plain or block scalar. */
+const SCALAR_MARK = "\x1f";
+
+/** Whether a lexeme is a space, a line end or a comment. */
+const isBlankLexeme = (lexeme: string): boolean => /^[\s#]/.test(lexeme);
+
+function tooManyTokens({ tokens, tokenCharacters }: YamlLimits): string {
+  const counting = tokenCharacters === undefined ? "" : `, each counted once for every ${tokenCharacters} characters`;
+  return `the file is too large: it holds more than ${tokens} YAML tokens${counting}`;
+}
+
+const tooLongValue = (characters: number): string => `this value is longer than ${characters} characters`;
 
 /** Makes the tree of the first document, and reports what is wrong with it. */
 function compose(source: YamlText, { tokens, errors }: Parsed, body: string, { limits, plain }: Required<YamlOptions>, report: Report): void {
@@ -268,14 +305,14 @@ function isBlank(text: string, start: number, end: number, comments: boolean): b
   return true;
 }
 
+/** Lines between two entries of an index of lines: a file of blank lines has ten millions. */
+const INDEXED_LINES = 64;
+
 /** Offsets of the cut text to lines and columns of the whole one. The index is made when first asked for. */
 function lineIndex(text: string, base: number): (offset: number) => Place {
   let starts: number[] | null = null;
   return (offset) => {
-    if (starts === null) {
-      starts = [0];
-      for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
-    }
+    starts ??= everyLine(text, INDEXED_LINES);
     const target = Math.min(Math.max(offset + base, 0), text.length);
     let low = 0;
     let high = starts.length - 1;
@@ -284,9 +321,26 @@ function lineIndex(text: string, base: number): (offset: number) => Place {
       if ((starts[middle] ?? 0) <= target) low = middle;
       else high = middle - 1;
     }
-    const mark = low === 0 && text.startsWith("\ufeff") ? 1 : 0;
-    return { line: low + 1, column: Math.max(1, target - (starts[low] ?? 0) + 1 - mark) };
+    let line = low * INDEXED_LINES;
+    let start = starts[low] ?? 0;
+    for (let next = text.indexOf("\n", start) + 1; next > 0 && next <= target; next = text.indexOf("\n", next) + 1) {
+      line += 1;
+      start = next;
+    }
+    const mark = line === 0 && text.startsWith("\ufeff") ? 1 : 0;
+    return { line: line + 1, column: Math.max(1, target - start + 1 - mark) };
   };
+}
+
+/** Where every `step`-th line begins, the first one included. */
+function everyLine(text: string, step: number): number[] {
+  const starts = [0];
+  let lines = 0;
+  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) {
+    lines += 1;
+    if (lines % step === 0) starts.push(at + 1);
+  }
+  return starts;
 }
 
 function offsetOf(node: unknown): number {

@@ -64,7 +64,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
       outline = rest;
     }
     const reasons = readableTexts(row.reasons_json) ?? [];
-    templates.add(store.templates.get(row.template_id).public_id);
+    templates.add(store.templates.publicIdOf(row.template_id));
     seen(row.last_modified_at);
     trails.add({
       name: row.name, description: shortText(row.description), createdBy: row.created_by, createdAt: row.created_at, changedAt: row.last_modified_at,
@@ -72,7 +72,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
       state: row.state, reasons: fewLines(reasons), status: readable<TrailStatus>(row.compliance_json),
     });
     const { template, ...shown } = outline;
-    return { ...shown, audit: { trail_id: row.public_id, reasons, template_inherited: row.template_inherited === 1, template_file: templateMember(store.templates.get(row.template_id).public_id) }, template };
+    return { ...shown, audit: { trail_id: row.public_id, reasons, template_inherited: row.template_inherited === 1, template_file: templateMember(store.templates.publicIdOf(row.template_id)) }, template };
   }
 
   function* events(row: TrailRow): Generator<TrailEventValue> {
@@ -151,9 +151,9 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
   const flow = store.flows.get(subject.kind === "trail" ? store.trails.get(subject.trailId).flow_id : subject.flowId);
   members?.json("flow.json", {
     name: flow.name, id: flow.public_id, description: flow.description, visibility: flow.visibility, tags: store.flows.tags(flow.id),
-    archived: flow.archived_at !== null, created_at: flow.created_at, template_file: templateMember(store.templates.get(flow.template_id).public_id),
+    archived: flow.archived_at !== null, created_at: flow.created_at, template_file: templateMember(store.templates.publicIdOf(flow.template_id)),
   });
-  templates.add(store.templates.get(flow.template_id).public_id);
+  templates.add(store.templates.publicIdOf(flow.template_id));
 
   if (subject.kind === "trail") {
     const row = store.trails.get(subject.trailId);

@@ -10,8 +10,11 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../assets.ts";
+import { parsePolicy } from "../domain/policy/document.ts";
+import { serializePolicy } from "../domain/policy/stored.ts";
 import { loadAddon } from "./addon.ts";
 import { copyBefore } from "./migration-copy.ts";
+import { readStoredText } from "./templates.ts";
 
 export type Db = Database.Database;
 
@@ -274,6 +277,12 @@ export function createSchema(db: Db): void {
 
 /** Applies migrations in one transaction: all or none. */
 export function applyMigrations(db: Db, pending: readonly Migration[]): void {
+  // For 0005-corrections.sql. What earlier versions accepted is read within their bounds, before the server listens.
+  db.function("assay_parsed_template", (text) => JSON.stringify(readStoredText(String(text))));
+  db.function("assay_parsed_policy", (text) => {
+    const { policy } = parsePolicy(String(text), true);
+    return policy && serializePolicy(policy);
+  });
   inTransaction(db, () => {
     for (const migration of pending) {
       db.exec(migration.sql);

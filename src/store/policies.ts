@@ -7,6 +7,7 @@
  */
 import { controlsReferenced, parsePolicy } from "../domain/policy/document.ts";
 import type { PolicyDocument } from "../domain/policy/document.ts";
+import { restorePolicy } from "../domain/policy/stored.ts";
 import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
 import type { OrganizationRow } from "./organizations.ts";
@@ -35,6 +36,9 @@ export type PolicyVersionRow = {
   policy_yaml: string;
 };
 
+/** A version without its text, which has so many bytes. */
+export type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & { bytes: number };
+
 /** A policy that is attached to an environment, at the version that applies there. */
 export type PolicyInForce = { policy_name: string; version_id: number; version: number };
 
@@ -56,10 +60,11 @@ export type PolicyPut = {
   /** The name that people see of the caller. */
   user: string;
   /**
-   * The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the version;
-   * `policy` are its rules where they are at hand already.
+   * The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the version.
+   * `controls` are those that its rules name, read from the text unless given; `parsedJson` is what `serializePolicy` makes
+   * of it, null or left out for a text that is quickly parsed.
    */
-  file: { yaml: string; comment: string; policy?: PolicyDocument } | null;
+  file: { yaml: string; comment: string; controls?: readonly string[]; parsedJson?: string | null } | null;
 };
 
 /** What a put did: `described` tells of a changed description, `version` is the version it added, null when it added none. */
@@ -84,9 +89,12 @@ export function policyStore(db: Db, { now, newId }: Sources) {
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare("UPDATE policies SET description = ?, last_modified_at = ? WHERE id = ?");
-  const versionsOf = db.prepare<[number], PolicyVersionRow>(
-    `SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE policy_id = ? ORDER BY version`,
+  // The length comes from the header of the row: the texts, which may be long, are not read.
+  const sizesOf = db.prepare<[number], VersionSize>(
+    `SELECT id, version, comment, timestamp, created_by, octet_length(policy_yaml) AS bytes
+     FROM policy_versions WHERE policy_id = ? ORDER BY version DESC`,
   );
+  const textOf = db.prepare<[number], string>("SELECT policy_yaml FROM policy_versions WHERE id = ?").pluck();
   const latestOf = db.prepare<[number], PolicyVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE policy_id = ? ORDER BY version DESC LIMIT 1`,
   );
@@ -101,9 +109,13 @@ export function policyStore(db: Db, { now, newId }: Sources) {
        ON v.policy_id = p.id AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = p.id)
      WHERE p.organization_id = ? AND p.name = ?`,
   );
-  const versionById = db.prepare<[number], PolicyVersionRow>(`SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE id = ?`);
+  const rulesById = db.prepare<[number], RulesRow>(
+    `SELECT policy_id, version, parsed_json, iif(parsed_json IS NULL, policy_yaml, NULL) AS policy_yaml
+     FROM policy_versions WHERE id = ?`,
+  );
   const insertVersion = db.prepare(
-    "INSERT INTO policy_versions (policy_id, version, comment, timestamp, created_by, policy_yaml) VALUES (?, ?, ?, ?, ?, ?)",
+    `INSERT INTO policy_versions (policy_id, version, comment, timestamp, created_by, policy_yaml, parsed_json)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const insertControls = db.prepare(
     `INSERT INTO policy_version_controls (policy_version_id, control_id)
@@ -117,9 +129,8 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     `SELECT environment.name FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
      WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY environment.name`,
   );
+  // Versions never change; but the id of one whose write was undone is given again, so whatever inserts one forgets it.
   const documents = documentCache();
-  // Versions never change; but the id of one whose write was undone is given again, so who inserts one forgets what was there.
-  const documentOf = new Map<number, PolicyDocument>();
 
   const find = (organizationId: number, name: string): PolicyRow | null => byName.get(organizationId, name) ?? null;
   const latestVersion = (policyId: number): PolicyVersionRow | null => latestOf.get(policyId) ?? null;
@@ -153,8 +164,10 @@ export function policyStore(db: Db, { now, newId }: Sources) {
     get,
     /** All policies of an organization by name. */
     list: (organizationId: number): PolicyRow[] => ofOrganization.all(organizationId),
-    /** All versions, oldest first (wire-contract 14); none for a policy that was created without a file. */
-    versions: (policyId: number): PolicyVersionRow[] => versionsOf.all(policyId),
+    /** All versions with the sizes of their texts, newest first; `text` reads one. None for a policy that was created without a file. */
+    versionSizes: (policyId: number): VersionSize[] => sizesOf.all(policyId),
+    /** The text of a version, which must exist. */
+    text: (versionId: number): string => textOf.get(versionId) as string,
     /** The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5). */
     latestVersion,
     /** What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not among it (semantics 5.5). */
@@ -164,16 +177,12 @@ export function policyStore(db: Db, { now, newId }: Sources) {
      * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what that means.
      */
     parsed(versionId: number): PolicyDocument {
-      const known = documentOf.get(versionId);
+      const known = documents.get(versionId);
       if (known) return known;
-      const row = versionById.get(versionId);
+      const row = rulesById.get(versionId);
       if (!row) throw new Error(`policy version ${versionId} is gone`);
-      const document = documents(row.policy_yaml);
-      if (!document) throw new Error(`version ${row.version} of policy ${row.policy_id} is stored but no valid policy`);
-      if (row.policy_yaml.length <= ORDINARY_CHARACTERS) {
-        if (documentOf.size >= CACHED_DOCUMENTS) documentOf.clear();
-        documentOf.set(versionId, document);
-      }
+      const document = readRules(row);
+      documents.set(versionId, document, (row.parsed_json ?? row.policy_yaml ?? "").length);
       return document;
     },
     /** The history, oldest first. */
@@ -200,10 +209,9 @@ export function policyStore(db: Db, { now, newId }: Sources) {
       let version: PolicyVersionRow | null = null;
       if (file && file.yaml !== previous?.policy_yaml) {
         const number = (previous?.version ?? 0) + 1;
-        const versionId = Number(insertVersion.run(id, number, file.comment, at, user, file.yaml).lastInsertRowid);
-        documentOf.delete(versionId);
-        const rules = file.policy ?? documents(file.yaml);
-        if (rules) insertControls.run(versionId, organizationId, JSON.stringify(controlsReferenced(rules).map(({ control }) => control)));
+        const versionId = Number(insertVersion.run(id, number, file.comment, at, user, file.yaml, file.parsedJson ?? null).lastInsertRowid);
+        documents.delete(versionId);
+        insertControls.run(versionId, organizationId, JSON.stringify(file.controls ?? controlsOf(file.yaml)));
         record(id, "new_version", at, user, { version: number });
         version = latestVersion(id);
       }
@@ -214,37 +222,54 @@ export function policyStore(db: Db, { now, newId }: Sources) {
   };
 }
 
-/**
- * Text -> document, keeping the ones used last. The text itself is the key and not the id of its version: when a write is
- * undone, the next version gets the id that was given back, with another text.
- * @returns a function that gives null for a text that is no valid policy.
- */
-function documentCache(): (yaml: string) => PolicyDocument | null {
-  const kept = new Map<string, PolicyDocument>();
+/** What the rules of a version are read from: the stored form where there is one, else the text. */
+type RulesRow = { policy_id: number; version: number; parsed_json: string | null; policy_yaml: string | null };
+
+/** @throws Error when this program does not accept what is stored. */
+function readRules({ policy_id, version, parsed_json, policy_yaml }: RulesRow): PolicyDocument {
+  if (parsed_json !== null) return restorePolicy(parsed_json);
+  const { policy } = parsePolicy(policy_yaml ?? "", true);
+  if (!policy) throw new Error(`version ${version} of policy ${policy_id} is stored but no valid policy`);
+  return policy;
+}
+
+/** The controls that the rules of a text name; none for a text that is no policy. */
+function controlsOf(yaml: string): string[] {
+  const { policy } = parsePolicy(yaml, true);
+  return policy ? controlsReferenced(policy).map(({ control }) => control) : [];
+}
+
+/** Documents by the key of their version, those used last; `characters` is the length of what one was read from. */
+function documentCache() {
+  const kept = new Map<number, { document: PolicyDocument; characters: number }>();
   let characters = 0;
-  return (yaml) => {
-    const known = kept.get(yaml);
-    if (known) {
-      kept.delete(yaml);
-      kept.set(yaml, known);
-      return known;
-    }
-    const { policy } = parsePolicy(yaml);
-    if (!policy) return null;
-    kept.set(yaml, policy);
-    characters += yaml.length;
-    for (const oldest of kept.keys()) {
-      if (kept.size <= CACHED_DOCUMENTS && characters <= CACHED_CHARACTERS) break;
-      kept.delete(oldest);
-      characters -= oldest.length;
-    }
-    return policy;
+  const remove = (versionId: number): void => {
+    characters -= kept.get(versionId)?.characters ?? 0;
+    kept.delete(versionId);
+  };
+  return {
+    get(versionId: number): PolicyDocument | null {
+      const known = kept.get(versionId);
+      if (!known) return null;
+      // Entered anew, so that the Map's order is the order of use.
+      kept.delete(versionId);
+      kept.set(versionId, known);
+      return known.document;
+    },
+    set(versionId: number, document: PolicyDocument, length: number): void {
+      remove(versionId);
+      kept.set(versionId, { document, characters: length });
+      characters += length;
+      for (const oldest of kept.keys()) {
+        if (kept.size <= CACHED_DOCUMENTS && (characters <= CACHED_CHARACTERS || kept.size === 1)) break;
+        remove(oldest);
+      }
+    },
+    delete: remove,
   };
 }
 
 /** More policies than most organizations ever attach to their environments. */
 const CACHED_DOCUMENTS = 64;
-/** A policy of a few hundred rules. */
-const ORDINARY_CHARACTERS = 65_536;
-/** Room for one file of the largest accepted size beside ordinary ones, which are pages. */
-const CACHED_CHARACTERS = 16 << 20;
+/** Room for some of the largest policies beside ordinary ones, which are pages. */
+const CACHED_CHARACTERS = 4 << 20;

@@ -10,6 +10,9 @@ import type { Db, Sources } from "./database.ts";
 
 export type TemplateRow = { id: number; public_id: string; content: string };
 
+/** What is parsed: the stored form where there is one, else the text. */
+type ParsedRow = { public_id: string; parsed_json: string | null; content: string | null };
+
 /**
  * Parsed templates kept at hand. Rows never change, so entries never go stale; 200 cover the flows that report at one
  * time, and even templates of thousands of entries then stay within some tens of megabytes.
@@ -19,7 +22,10 @@ const CACHED = 200;
 export function templateStore(db: Db, { newId }: Sources) {
   const byId = db.prepare<[number], TemplateRow>("SELECT id, public_id, content FROM templates WHERE id = ?");
   const publicId = db.prepare<[number], string>("SELECT public_id FROM templates WHERE id = ?").pluck() as { get(id: number): string | undefined };
-  const insert = db.prepare("INSERT INTO templates (public_id, content) VALUES (?, ?)");
+  const parsedById = db.prepare<[number], ParsedRow>(
+    "SELECT public_id, parsed_json, iif(parsed_json IS NULL, content, NULL) AS content FROM templates WHERE id = ?",
+  );
+  const insert = db.prepare("INSERT INTO templates (public_id, content, parsed_json) VALUES (?, ?, ?)");
   // Least recently used first: a Map keeps the order of insertion. By public id, because the key of a row whose insert was
   // rolled back is given to another text.
   const cache = new Map<string, Template>();
@@ -31,27 +37,34 @@ export function templateStore(db: Db, { newId }: Sources) {
     return row;
   }
 
+  /** The public id of the template with that key, which must exist; its text, which may be long, is not read. */
+  function publicIdOf(id: number): string {
+    const found = publicId.get(id);
+    if (found === undefined) throw new Error(`template ${id} is gone`);
+    return found;
+  }
+
   return {
     get,
+    publicIdOf,
 
     /**
      * The row that holds exactly `content`: the row `previous` when its text is the same, else a new one. The text must
-     * have passed `parseTemplate`.
+     * have passed `parseTemplate`. @param parsedJson its template as JSON text; null for a text that is quickly parsed
      */
-    intern(content: string, previous: number | null = null): TemplateRow {
+    intern(content: string, previous: number | null = null, parsedJson: string | null = null): TemplateRow {
       const before = previous === null ? undefined : byId.get(previous);
       if (before?.content === content) return before;
       const public_id = newId();
-      const id = Number(insert.run(public_id, content).lastInsertRowid);
+      const id = Number(insert.run(public_id, content, parsedJson).lastInsertRowid);
       return { id, public_id, content };
     },
 
     /** What the template with that key expects. The value is shared: do not change it. Never refuses a stored text. */
     parsed(id: number): Template {
-      const key = publicId.get(id);
-      if (key === undefined) throw new Error(`template ${id} is gone`);
+      const key = publicIdOf(id);
       const known = cache.get(key);
-      const template = known ?? read(get(id).content);
+      const template = known ?? read(parsedById.get(id) as ParsedRow);
       // Entered anew, so that the Map's order is the order of use.
       if (known) cache.delete(key);
       else if (cache.size >= CACHED) cache.delete(cache.keys().next().value as string);
@@ -61,7 +74,11 @@ export function templateStore(db: Db, { newId }: Sources) {
   };
 }
 
-const read = (content: string): Template => parseTemplate(content).template ?? salvage(content);
+const read = ({ parsed_json, content }: ParsedRow): Template =>
+  parsed_json === null ? readStoredText(content ?? "") : (JSON.parse(parsed_json) as Template);
+
+/** The template of a text that was accepted once, by whatever bounds and grammar there were then. Never throws. */
+export const readStoredText = (content: string): Template => parseTemplate(content, true).template ?? salvage(content);
 
 /** What can be read of a text that the grammar refuses; the empty template where nothing can. Never throws. */
 export function salvage(content: string): Template {

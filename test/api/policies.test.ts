@@ -386,6 +386,34 @@ test("the list is a bare array by name, empty at first", async () => {
   for (const policy of answer.body) assert.equal(policy, (await get(at, policy.name)).body);
 });
 
+test("an answer shows 8 MB of files: the newest that fit, comments in place of the others", async () => {
+  const at = server.given.org();
+  const file = (character: string, size: number): string => `${V1}# ${character.repeat(size - V1.length - 2)}`;
+  const [old, middle, newest] = [file("o", 1_000), file("m", 5_000_000), file("n", 5_000_000)];
+  for (const text of [old, middle, newest]) assert.ok((await put(at, { name: "large" }, text)).status < 300);
+  await put(at, { name: "small" }, V1);
+  await put(at, { name: "too-large" }, file("t", 4_000_000));
+  const texts = (policy: { versions: { policy_yaml: string }[] }): string[] => policy.versions.map(({ policy_yaml }) => policy_yaml);
+  const single = "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, the newest first\n";
+  const { body } = await get(at, "large");
+  assert.ok(texts(body)[2] === newest);
+  assert.equal(texts(body).slice(0, 2), [old, single]);
+
+  const listed = await server.call("GET", `/policies/${at.org}`, { key: at.key });
+  assert.ok(texts(listed.body[0])[2] === newest);
+  assert.is(texts(listed.body[0])[1], "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n");
+  assert.equal(texts(listed.body[1]), [V1]);
+  assert.equal(texts(listed.body[2]), ["# This file of 4000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n"]);
+});
+
+test("a file larger than an answer shows is shown where it is the newest version", async () => {
+  const at = server.given.org();
+  const text = `${V1}# ${"x".repeat(9_000_000)}`;
+  assert.is((await put(at, { name: "large" }, text)).status, 201);
+  const { body } = await get(at, "large");
+  assert.ok(body.versions[0].policy_yaml === text);
+});
+
 test("details of an event that cannot be read are marked, and neither the list nor the policy fails", async () => {
   const at = server.given.org();
   const good = await put(at, { name: "good" }, V1);

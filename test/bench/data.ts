@@ -21,6 +21,8 @@ import { openDatabase } from "../../src/store/database.ts";
 import type { Db } from "../../src/store/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
+import { createDocumentReader } from "../../src/workers/documents.ts";
+import type { DocumentPool } from "../../src/workers/documents.ts";
 import { KEY, ORG } from "./world.ts";
 
 export const DATA = join(import.meta.dirname, "..", "..", ".build", "bench-data");
@@ -186,7 +188,8 @@ function caller(store: Store, now: () => number) {
     throw new Error("nothing that is reported here needs this");
   };
   const contexts = contextFactory({
-    store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"], packages: {} as Context["packages"], targetProblem: never,
+    store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"],
+    documents: createDocumentReader({} as DocumentPool), packages: {} as Context["packages"], targetProblem: never,
     recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));

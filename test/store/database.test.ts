@@ -128,6 +128,35 @@ test("an older database is copied whole before it is migrated, and reopening cop
   });
 });
 
+test("large templates and policies of earlier versions are read once, within the bounds of their time", () => {
+  inDirectory((directory) => {
+    const old = new Database(join(directory, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
+    applyMigrations(old, migrations().slice(0, 4));
+    const entries = Array.from({ length: 3_000 }, (_, index) => ({ name: `check-${index}`, type: "junit" }));
+    const template = `trail:\n  attestations:\n${entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`).join("")}`;
+    const chain = Array(30_000).fill("true").join(" or ");
+    const policy = `_schema: /v1\nartifacts: {attestations: [{type: junit, if: "${chain}"}]}`;
+    const addTemplate = old.prepare("INSERT INTO templates (public_id, content) VALUES (?, ?)");
+    for (const [id, text] of [["small", "version: 1"], ["large", template], ["odd", `${"# x\n".repeat(5_000)}trail: [`]]) addTemplate.run(id, text);
+    old.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'acme', 'shared', 1, 1);
+              INSERT INTO policies (id, public_id, organization_id, name, description, created_by, created_at, last_modified_at) VALUES (1, 'p', 1, 'p', '', 'ann', 1, 1)`);
+    const addVersion = old.prepare("INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (1, ?, 1, 'ann', ?)");
+    for (const [index, text] of [policy, "_schema: /v1", `${"# x\n".repeat(5_000)}[`].entries()) addVersion.run(index + 1, text);
+    old.close();
+
+    const db = openDatabase(directory, NOW);
+    const forms = db.prepare("SELECT public_id, parsed_json FROM templates ORDER BY id").all();
+    assert.equal(forms, [
+      { public_id: "small", parsed_json: null },
+      { public_id: "large", parsed_json: JSON.stringify({ version: 1, trail: { attestations: entries, artifacts: [] } }) },
+      { public_id: "odd", parsed_json: JSON.stringify({ version: 1, trail: { attestations: [], artifacts: [] } }) },
+    ]);
+    const rules = db.prepare("SELECT version, parsed_json ->> '$.attestations[0].condition' AS condition FROM policy_versions ORDER BY version").all();
+    assert.equal(rules, [{ version: 1, condition: chain }, { version: 2, condition: null }, { version: 3, condition: null }]);
+    db.close();
+  });
+});
+
 test("a migration that fails leaves the database as it was, with its copy beside it", () => {
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();

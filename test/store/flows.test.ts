@@ -125,6 +125,24 @@ test("parsed templates are kept, and not confused when a write is undone", () =>
   assert.equal(names(kept.id), ["kept"]);
 });
 
+test("the stored form of a large template is what counts, and its text is not parsed again", () => {
+  const { store } = opened();
+  const template = { version: 1 as const, trail: { attestations: [{ name: "scan", type: "snyk" }], artifacts: [] } };
+  const text = `# ${"long ".repeat(2_000)}\n[this is not parsed`;
+  const { id, public_id } = store.templates.intern(text, null, JSON.stringify(template));
+  assert.equal(store.templates.parsed(id), template);
+  assert.equal(store.templates.get(id), { id, public_id, content: text });
+  assert.is(store.templates.publicIdOf(id), public_id);
+  assert.throws(() => store.templates.publicIdOf(99), /template 99 is gone/);
+});
+
+test("a template that is larger than new ones may be still loads", () => {
+  const { store } = opened();
+  const entries = Array.from({ length: 3_000 }, (_, index) => ({ name: `check-${index}${"x".repeat(index === 0 ? 300 : 0)}`, type: "junit" }));
+  const text = `trail:\n  attestations:\n${entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`).join("")}`;
+  assert.equal(store.templates.parsed(store.templates.intern(text).id).trail.attestations, entries);
+});
+
 test("a stored template that today's grammar refuses still says what it can", () => {
   const { store } = opened();
   const { id } = store.templates.intern("version: 1\ntrail:\n  attestations:\n  - {name: '', type: junit}\n  artifacts:\n  - name: a b\n    attestations: [{name: old}]\n");

@@ -1,5 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { PolicyDocument } from "../../src/domain/policy/ast.ts";
+import { parsePolicy } from "../../src/domain/policy/document.ts";
+import { serializePolicy } from "../../src/domain/policy/stored.ts";
 import { AppError } from "../../src/errors.ts";
 import { openMemory } from "../../src/store/database.ts";
 import { openStore } from "../../src/store/index.ts";
@@ -23,11 +26,17 @@ function open() {
   const put = (description: string, yaml: string | null, comment = "", user = "ann") =>
     policies.put(organization, { name: "production", description, user, file: yaml === null ? null : { yaml, comment } });
   const events = (id: number) => policies.events(id).map(({ type, timestamp, user_name, data_json }) => ({ type, timestamp, user_name, data_json }));
-  return { db, policies, organization, put, events };
+  const versions = (id: number) =>
+    policies.versionSizes(id).reverse().map(({ bytes, ...version }) => {
+      const policy_yaml = policies.text(version.id);
+      assert.is(bytes, Buffer.byteLength(policy_yaml));
+      return { ...version, policy_yaml };
+    });
+  return { db, policies, organization, put, events, versions };
 }
 
 test("a policy with a file is created with version 1 and both events, all of one moment", () => {
-  const { policies, organization, put, events } = open();
+  const { policies, organization, put, events, versions } = open();
   const { policy, created, described, version } = put("what may run", V1, "first");
   assert.is(created, true);
   assert.is(described, false);
@@ -42,8 +51,8 @@ test("a policy with a file is created with version 1 and both events, all of one
     created_at: at,
     last_modified_at: at,
   });
-  assert.equal(policies.versions(policy.id), [
-    { id: version?.id, policy_id: policy.id, version: 1, comment: "first", timestamp: at, created_by: "ann", policy_yaml: V1 },
+  assert.equal(versions(policy.id), [
+    { id: version?.id, version: 1, comment: "first", timestamp: at, created_by: "ann", policy_yaml: V1 },
   ]);
   assert.equal(version, policies.latestVersion(policy.id));
   assert.equal(events(policy.id), [
@@ -53,11 +62,11 @@ test("a policy with a file is created with version 1 and both events, all of one
 });
 
 test("a policy without a file has no version until it gets one", () => {
-  const { policies, put, events } = open();
+  const { policies, put, events, versions } = open();
   const { policy, created, version } = put("", null);
   assert.is(created, true);
   assert.is(version, null);
-  assert.equal(policies.versions(policy.id), []);
+  assert.equal(versions(policy.id), []);
   assert.is(policies.latestVersion(policy.id), null);
   assert.equal(events(policy.id).map((event) => event.type), ["creation"]);
 
@@ -70,7 +79,7 @@ test("a policy without a file has no version until it gets one", () => {
 });
 
 test("what changed decides about version, events and time of modification", () => {
-  const { db, policies, put, events } = open();
+  const { db, put, events, versions } = open();
   const { policy } = put("one", V1, "first");
   const count = () => db.prepare("SELECT total_changes()").pluck().get();
 
@@ -99,7 +108,7 @@ test("what changed decides about version, events and time of modification", () =
   const without = put("", null);
   assert.is(without.policy.description, "");
   assert.equal(
-    policies.versions(policy.id).map(({ version, policy_yaml }) => [version, policy_yaml]),
+    versions(policy.id).map(({ version, policy_yaml }) => [version, policy_yaml]),
     [
       [1, V1],
       [2, V2],
@@ -124,11 +133,11 @@ test("what changed decides about version, events and time of modification", () =
 });
 
 test("texts that differ by a byte are different: line ends, a byte order mark, a last line break", () => {
-  const { policies, put } = open();
+  const { put, versions } = open();
   const texts = [V1, V1.trimEnd(), V1.replace("\n", "\r\n"), `\ufeff${V1}`];
   for (const text of texts) put("", text);
   const { id } = put("", null).policy;
-  assert.equal(policies.versions(id).map((version) => version.policy_yaml), texts);
+  assert.equal(versions(id).map((version) => version.policy_yaml), texts);
 });
 
 test("names belong to an organization; lists are in order of name", () => {
@@ -187,6 +196,28 @@ test("more documents than the cache keeps are all read right", () => {
   assert.is(policies.parsed(ids[69] ?? 0), policies.parsed(ids[69] ?? 0));
 });
 
+const large = (rules: string): string => `${V1}${`# ${"x".repeat(98)}\n`.repeat(100)}artifacts:\n  attestations:\n${rules}`;
+
+test("the stored form of a large policy is what counts, and its text is not parsed again", () => {
+  const { policies, organization } = open();
+  const { policy } = parsePolicy(`${V1}artifacts: {attestations: [{type: snyk, if: "flow.name == 'a'"}]}`);
+  const file = { yaml: large("[this is not parsed"), comment: "", controls: [], parsedJson: serializePolicy(policy as PolicyDocument) };
+  const { version } = policies.put(organization, { name: "p", description: "", user: "ann", file });
+  const rules = policies.parsed(version?.id ?? 0);
+  assert.equal(JSON.stringify(rules), JSON.stringify(policy));
+  assert.is(policies.parsed(version?.id ?? 0), rules);
+});
+
+test("a policy that is larger than new ones may be still loads", () => {
+  const { policies, put } = open();
+  const chain = Array(30_000).fill("true").join(" or ");
+  const rules = Array.from({ length: 600 }, (_, index) => `    - {type: generic, name: check-${index}}\n`).join("");
+  const { version } = put("", large(`    - {type: snyk, name: ${"n".repeat(300)}, if: "${chain}"}\n${rules}`));
+  const { attestations } = policies.parsed(version?.id ?? 0);
+  assert.is(attestations.length, 601);
+  assert.is(attestations[0]?.condition?.text, chain);
+});
+
 test("a stored text that is no valid policy is told apart from one that is gone", () => {
   const { db, policies, put } = open();
   const { policy } = put("", V1);
@@ -197,7 +228,7 @@ test("a stored text that is no valid policy is told apart from one that is gone"
 });
 
 test("a put that is undone leaves nothing, its neighbours in the batch stay", async () => {
-  const { db, policies, put } = open();
+  const { db, policies, put, versions } = open();
   const writer = new Writer(db);
   const outcomes = await Promise.allSettled([
     writer.run(() => put("", V1)),
@@ -209,7 +240,7 @@ test("a put that is undone leaves nothing, its neighbours in the batch stay", as
   ]);
   assert.equal(outcomes.map((outcome) => outcome.status), ["fulfilled", "rejected", "fulfilled"]);
   const { policy } = put("", null);
-  assert.equal(policies.versions(policy.id).map((version) => version.version), [1, 2]);
+  assert.equal(versions(policy.id).map((version) => version.version), [1, 2]);
   assert.equal(policies.events(policy.id).map((event) => event.type), ["creation", "new_version", "new_version"]);
 });
 

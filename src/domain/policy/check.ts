@@ -6,18 +6,22 @@
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
 import { excerpt } from "../excerpt.ts";
+import { MAX_NAME_CHARACTERS } from "../names.ts";
 import { isNullNode, shownNode } from "../yaml.ts";
 import type { YamlText } from "../yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import type { Diagnostic } from "./diagnostics.ts";
-import { expressionBudget, parseExpression } from "./parser.ts";
-import { ATTESTATION_TYPES, CUSTOM_TYPE_PATTERN, MAX_RULES, SCHEMA_PATTERN } from "./schema.ts";
+import { expressionBudget, parseExpression, storedBudget } from "./parser.ts";
+import { ATTESTATION_TYPES, CUSTOM_TYPE_PATTERN, MAX_EXCEPTIONS, MAX_RULES, MAX_TYPE_CHARACTERS, SCHEMA_PATTERN } from "./schema.ts";
 
 /**
  * The value of a key, aliases resolved; an alias that is left stands for nothing and was reported when the
  * YAML was read. `at` is where to point at: the value, or the key when nothing follows it.
  */
 type Value = { node: Node | null; at: number; path: string };
+
+/** The address of a schema: as long as any URL that the API takes. */
+const MAX_SCHEMA_CHARACTERS = 2_048;
 
 const SCHEMA = new RegExp(SCHEMA_PATTERN, "u");
 const CUSTOM_TYPE = new RegExp(CUSTOM_TYPE_PATTERN, "u");
@@ -26,9 +30,10 @@ const TYPE_LIST = `${ATTESTATION_TYPES.map((type) => `'${type}'`).join(", ")} or
 /**
  * Checks the root node of a policy file and builds its normalised form. Problems go to `report` in any
  * order; the result is only to be used when none was reported.
+ * @param stored whether the policy was accepted before and is only loaded: then nothing is too large
  */
-export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: Diagnostic) => void): PolicyDocument {
-  const budget = expressionBudget();
+export function checkPolicy(source: YamlText, root: Node, stored: boolean, report: (diagnostic: Diagnostic) => void): PolicyDocument {
+  const budget = stored ? storedBudget() : expressionBudget();
   const controls: ControlReference[] = [];
 
   function problem(at: number, path: string, text: string): void {
@@ -69,20 +74,20 @@ export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: D
     return found;
   }
 
-  function list(of: Value, what: string): Value[] {
+  function list(of: Value, most: number, what: string): Value[] {
     if (!isSeq(of.node)) return wrongType(of, "list") ?? [];
-    const items = of.node.items;
-    if (items.length > MAX_RULES) problem(of.at, of.path, `a policy may have at most ${MAX_RULES} ${what}`);
-    return items.slice(0, MAX_RULES).map((item, index) => value(item, (item as Node | null)?.range?.[0] ?? of.at, join(of.path, String(index))));
+    const items = stored ? of.node.items : of.node.items.slice(0, most);
+    if (of.node.items.length > items.length) problem(of.at, of.path, `a policy may have at most ${most} ${what}`);
+    return items.map((item, index) => value(item, (item as Node | null)?.range?.[0] ?? of.at, join(of.path, String(index))));
   }
 
-  function text(of: Value): string | null {
+  function text(of: Value, most: number): string | null {
     if (!isScalar(of.node) || typeof of.node.value !== "string") return wrongType(of, "string");
-    if (of.node.value === "") {
-      problem(of.at, of.path, "String should have at least 1 character [input: ]");
-      return null;
-    }
-    return of.node.value;
+    const { value } = of.node;
+    if (value === "") problem(of.at, of.path, "String should have at least 1 character [input: ]");
+    else if (value.length <= most || stored) return value;
+    else problem(of.at, of.path, `String should have at most ${most} characters [input: ${excerpt(value)}]`);
+    return null;
   }
 
   function bool(of: Value | undefined, byDefault: boolean): boolean {
@@ -105,7 +110,7 @@ export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: D
 
   function booleanRule(of: Value | undefined): BooleanRule {
     const found = of === undefined ? {} : (fields(of, ["required", "exceptions"]) ?? {});
-    const exceptions = found.exceptions === undefined ? [] : list(found.exceptions, "exceptions in a rule");
+    const exceptions = found.exceptions === undefined ? [] : list(found.exceptions, MAX_EXCEPTIONS, "exceptions in a rule");
     return {
       required: bool(found.required, false),
       exceptions: exceptions.map((item) => ({ condition: expression(fields(item, ["if"])?.if) })),
@@ -113,7 +118,7 @@ export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: D
   }
 
   function attestationType(of: Value): string | null {
-    const type = text(of);
+    const type = text(of, MAX_TYPE_CHARACTERS);
     if (type === null || (ATTESTATION_TYPES as readonly string[]).includes(type) || CUSTOM_TYPE.test(type)) return type;
     problem(
       of.at,
@@ -129,8 +134,8 @@ export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: D
     const found = fields(of, ["if", "name", "type", "must_be_compliant", "for_control"]);
     const given = found ?? {};
     const type = given.type === undefined ? found && missing(of.at, join(of.path, "type")) : attestationType(given.type);
-    const name = given.name === undefined ? "*" : text(given.name);
-    const control = given.for_control === undefined || isNullNode(given.for_control.node) ? null : text(given.for_control);
+    const name = given.name === undefined ? "*" : text(given.name, MAX_NAME_CHARACTERS);
+    const control = given.for_control === undefined || isNullNode(given.for_control.node) ? null : text(given.for_control, MAX_NAME_CHARACTERS);
     if (type === "*" && name === "*") {
       problem(of.at, of.path, "a rule with type '*' and name '*' would accept any attestation; give a type or a name");
     }
@@ -152,7 +157,7 @@ export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: D
 
   function schema(of: Value | undefined, rootAt: number): void {
     if (of === undefined) return void missing(rootAt, "_schema");
-    const given = text(of);
+    const given = text(of, MAX_SCHEMA_CHARACTERS);
     if (given === null || SCHEMA.test(given)) return;
     problem(of.at, of.path, `the schema is not supported; its path must end in /v1 [input: ${excerpt(given)}]`);
   }
@@ -164,7 +169,7 @@ export function checkPolicy(source: YamlText, root: Node, report: (diagnostic: D
   return {
     provenance: booleanRule(artifacts?.provenance),
     trailCompliance: booleanRule(artifacts?.["trail-compliance"]),
-    attestations: artifacts?.attestations === undefined ? [] : list(artifacts.attestations, "attestation rules").map(attestationRule),
+    attestations: artifacts?.attestations === undefined ? [] : list(artifacts.attestations, MAX_RULES, "attestation rules").map(attestationRule),
     controls,
   };
 }

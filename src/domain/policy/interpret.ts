@@ -94,7 +94,7 @@ function matches(expr: Extract<Expr, { kind: "matches" }>, scope: Scope): boolea
 function compare(operator: ComparisonOperator, left: Value, right: Value, at: number): boolean {
   if (operator === "in") {
     if (!Array.isArray(right)) throw new EvaluationFailure(at, `the right side of in is ${kindOf(right)}, not a list`);
-    return (right as readonly Value[]).some((item) => order("==", left, item, at) === 0);
+    return isMember(left, right as readonly Value[], at);
   }
   const result = order(operator, left, right, at);
   if (operator === "==") return result === 0;
@@ -105,14 +105,30 @@ function compare(operator: ComparisonOperator, left: Value, right: Value, at: nu
   return operator === "<=" ? result <= 0 : result >= 0;
 }
 
+/** What `order("==", ...)` says of any item; the left side is read once, because it may be as long as the list. */
+function isMember(left: Value, items: readonly Value[], at: number): boolean {
+  const text = String(left);
+  const decimal = typeof left === "string" ? parseDecimal(text) : null;
+  return items.some((item) => {
+    requireComparable(left, at);
+    requireComparable(item, at);
+    if (left === null || item === null) return false;
+    const other = typeof item === "string" && decimal !== null ? parseDecimal(item) : null;
+    return decimal !== null && other !== null ? compareDecimals(decimal, other) === 0 : text === String(item);
+  });
+}
+
+function requireComparable(value: Value, at: number): void {
+  if (isWhole(value) || Array.isArray(value)) throw new EvaluationFailure(at, `${kindOf(value)} cannot be compared`);
+}
+
 /**
  * Negative, 0 or positive; null where nothing can be said (decisions 7 and 8): with a null side, and for
  * orderings also with a boolean or with one number and one other text.
  */
 function order(operator: ComparisonOperator, left: Value, right: Value, at: number): number | null {
-  for (const side of [left, right]) {
-    if (isWhole(side) || Array.isArray(side)) throw new EvaluationFailure(at, `${kindOf(side)} cannot be compared`);
-  }
+  requireComparable(left, at);
+  requireComparable(right, at);
   if (left === null || right === null) return null;
   const [a, b] = [String(left), String(right)];
   const [x, y] = [parseDecimal(a), parseDecimal(b)];

@@ -1,10 +1,11 @@
 /**
  * Recursive descent over the grammar of semantics 5.2. What a file may cost is bounded here: nesting by
- * MAX_DEPTH (the evaluator recurses over the same tree), text and compiled patterns by a budget that all
- * expressions of one policy share.
+ * MAX_DEPTH (the evaluator recurses over the same tree); text and terms of one expression; text, terms and compiled
+ * patterns of one policy by a budget that all its expressions share. A policy within these bounds is parsed in less than
+ * 50 ms, and evaluated for one artifact in one flow in at most 15 (cost.ts).
  */
 import { excerpt } from "../excerpt.ts";
-import { compileRegex } from "../regex.ts";
+import { compileRegex, estimateEffort } from "../regex.ts";
 import { CONTEXT_NAMES } from "./ast.ts";
 import type { ComparisonOperator, ContextName, Expr, Expression } from "./ast.ts";
 import { MAX_DIAGNOSTICS } from "./diagnostics.ts";
@@ -14,24 +15,37 @@ import type { ExpressionProblem, Token } from "./lexer.ts";
 /** Parentheses, `not` and lists inside one another. Nobody can read ten; recursion is safe far beyond fifty. */
 export const MAX_DEPTH = 50;
 
-/** Expression text of one policy in code units, counted per use. Room for 15,000 fingerprints in lists. */
-const MAX_TEXT = 1_048_576;
+/** UTF-16 code units of one expression, and terms in it: names, texts, numbers and lists. Room for 900 fingerprints. */
+export const MAX_EXPRESSION_CHARACTERS = 65_536;
+export const MAX_EXPRESSION_TERMS = 5_000;
 
-/** RE2 instructions of one policy. Every pair of artifact and flow may run all of them over a name. */
-const MAX_INSTRUCTIONS = 50_000;
+/** The same for all expressions of one policy together, an expression counted each time it is used. */
+const MAX_TEXT = 262_144;
+const MAX_TERMS = 10_000;
 
-/** What a pattern that came out too large takes from the budget, so that few of them can be compiled. */
-const INSTRUCTIONS_OF_REFUSED = 5_000;
+/**
+ * RE2 instructions of one policy. Every pair of artifact and flow may run all of them over a name, which takes at most
+ * 20 nanoseconds for an instruction and a character.
+ */
+const MAX_INSTRUCTIONS = 2_500;
+
+/** Effort of compiling all patterns of one policy, in the units of `estimateEffort`: about 20 milliseconds. */
+const MAX_COMPILATION_EFFORT = 10_000;
 
 const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", "<", ">", "<=", ">=", "in"]);
 const RESERVED: ReadonlySet<string> = new Set(["and", "or", "not", "in", "exists", "matches", "true", "false"]);
 
-/** What is left for the expressions of one policy. */
-export type ExpressionBudget = { text: number; instructions: number };
+/** What is left for the expressions of one policy; `stored`: it was accepted before and is only loaded. */
+export type ExpressionBudget = { text: number; terms: number; instructions: number; effort: number; stored: boolean };
 
 /** A full budget; make one per policy. */
 export function expressionBudget(): ExpressionBudget {
-  return { text: MAX_TEXT, instructions: MAX_INSTRUCTIONS };
+  return { text: MAX_TEXT, terms: MAX_TERMS, instructions: MAX_INSTRUCTIONS, effort: MAX_COMPILATION_EFFORT, stored: false };
+}
+
+/** A budget without an end, for policies that were accepted before: earlier versions had larger bounds (semantics 5.5). */
+export function storedBudget(): ExpressionBudget {
+  return { text: Infinity, terms: Infinity, instructions: Infinity, effort: Infinity, stored: true };
 }
 
 /** Ends the descent at the first syntax error; never leaves this file. */
@@ -49,8 +63,14 @@ class SyntaxProblem extends Error {
  * result is boolean is decided at evaluation (decision 10), nothing of that is refused here. Never throws.
  */
 export function parseExpression(source: string, budget: ExpressionBudget): { expression: Expression } | { problems: ExpressionProblem[] } {
+  if (source.length > MAX_EXPRESSION_CHARACTERS && !budget.stored) {
+    const problem = `an expression may hold ${MAX_EXPRESSION_CHARACTERS} characters, this is the next one`;
+    return { problems: [{ at: MAX_EXPRESSION_CHARACTERS, problem }] };
+  }
   budget.text -= source.length;
   if (budget.text < 0) return { problems: [{ at: 0, problem: `the expressions of one policy may hold ${MAX_TEXT} characters together` }] };
+  // Reading what is too much already would take as long as the rest.
+  if (budget.terms < 0) return { problems: [{ at: 0, problem: TOO_MANY_TERMS }] };
   const inner = unwrap(source);
   if ("problem" in inner) return { problems: [inner] };
   const lexed = lex(inner.text);
@@ -83,6 +103,7 @@ function parseTokens(tokens: readonly Token[], budget: ExpressionBudget): { tree
   const end = tokens.at(-1) as Token;
   let index = 0;
   let depth = 0;
+  let terms = 0;
 
   const peek = (): Token => tokens[index] ?? end;
   const is = (kind: Token["kind"], text: string): boolean => peek().kind === kind && peek().text === text;
@@ -142,6 +163,11 @@ function parseTokens(tokens: readonly Token[], budget: ExpressionBudget): { tree
   function operand(): Expr {
     const token = peek();
     const { kind, text, at } = token;
+    terms += 1;
+    budget.terms -= 1;
+    const isOneTooMany = terms > MAX_EXPRESSION_TERMS && !budget.stored;
+    if (isOneTooMany) fail(`an expression may have ${MAX_EXPRESSION_TERMS} terms, this is the next one`);
+    if (budget.terms < 0) fail(TOO_MANY_TERMS);
     if (kind === "string" || kind === "number") return leaf({ kind: "literal", value: text, at });
     if (kind === "tag") return leaf({ kind: "tag", key: text, at });
     if (accept("symbol", "(")) {
@@ -197,16 +223,21 @@ function parseTokens(tokens: readonly Token[], budget: ExpressionBudget): { tree
       if (problems.length < MAX_DIAGNOSTICS) problems.push({ at: pattern.at, problem });
       return nothing;
     };
-    if (budget.instructions < 0) return refuse("the regular expressions of this policy are too large together");
-    const compiled = compileRegex(pattern.text);
-    budget.instructions -= "problem" in compiled && compiled.size > 0 ? INSTRUCTIONS_OF_REFUSED : compiled.size;
-    return "problem" in compiled ? refuse(compiled.problem) : compiled;
+    if (!budget.stored) budget.effort -= estimateEffort(pattern.text);
+    if (budget.effort < 0 || budget.instructions < 0) return refuse(TOO_LARGE_TOGETHER);
+    const compiled = compileRegex(pattern.text, budget.stored);
+    if ("problem" in compiled) return refuse(compiled.problem);
+    budget.instructions -= compiled.size;
+    return budget.instructions < 0 ? refuse(TOO_LARGE_TOGETHER) : compiled;
   }
 
   const tree = or();
   if (peek().kind !== "end") fail(`expected an operator or the end of the expression but found ${describe(peek())}`);
   return { tree, problems };
 }
+
+const TOO_MANY_TERMS = `the expressions of one policy may have ${MAX_TERMS} terms together`;
+const TOO_LARGE_TOGETHER = "the regular expressions of this policy are too large together";
 
 function describe(token: Token): string {
   if (token.kind === "end") return "the end of the expression";

@@ -3,6 +3,7 @@
  * speaks about the parsed YAML; what JSON Schema cannot say (the expression language, RE2, duplicate keys)
  * is checked by `parsePolicy` alone, so the server may refuse what this schema passes, never the reverse.
  */
+import { MAX_NAME_CHARACTERS } from "../names.ts";
 
 /** Types a rule may name, besides `custom:<name>` (semantics 5.1). */
 export const ATTESTATION_TYPES = ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "*"] as const;
@@ -13,11 +14,17 @@ export const CUSTOM_TYPE_PATTERN = "^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$";
 /** A URL or path whose path part ends in /v1; host and the rest of the path are free (semantics 5.1). */
 export const SCHEMA_PATTERN = "^(?![A-Za-z][A-Za-z0-9+.\\-]*:\\/\\/[^\\/?#]*(?:[?#]|$))[^?#]*\\/v1(?:[?#]|$)";
 
+/** Longest type that a rule may name, in UTF-16 code units. */
+export const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARACTERS;
+
 /**
- * Most attestation rules in a policy and most exceptions in a rule. Each artifact of each snapshot keeps one
- * evaluation per rule, so thousands of rules would make every snapshot megabytes large.
+ * Most attestation rules in a policy. Each artifact of each snapshot keeps one evaluation per rule, so thousands of
+ * rules would make every snapshot hundreds of megabytes large.
  */
-export const MAX_RULES = 1_000;
+export const MAX_RULES = 250;
+
+/** Most exceptions in a rule. Evaluations do not list them, so there may be one for each flow. */
+export const MAX_EXCEPTIONS = 1_000;
 
 const condition = {
   description: "An expression such as ${{ flow.tags.team == 'payments' }}, or null",
@@ -31,7 +38,7 @@ const booleanRule = {
     exceptions: {
       description: "The rule does not apply where the condition of one of these is true",
       type: "array",
-      maxItems: MAX_RULES,
+      maxItems: MAX_EXCEPTIONS,
       default: [],
       items: { type: "object", properties: { if: { $ref: "#/$defs/condition" } }, additionalProperties: false },
     },
@@ -67,7 +74,7 @@ export const POLICY_SCHEMA = {
       required: ["type"],
       properties: {
         if: { $ref: "#/$defs/condition", default: null },
-        name: { type: "string", minLength: 1, default: "*" },
+        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, default: "*" },
         type: { anyOf: [{ enum: ATTESTATION_TYPES }, { type: "string", pattern: CUSTOM_TYPE_PATTERN }] },
         must_be_compliant: { type: "boolean", default: true },
         for_control: { anyOf: [{ type: "string", minLength: 1 }, { type: "null" }], default: null },

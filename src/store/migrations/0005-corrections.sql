@@ -44,3 +44,9 @@ UPDATE environments SET revision = revision + 1 WHERE id IN (SELECT environment_
 -- What runs in place of an artifact that exited is found by the snapshot in which it started.
 DROP INDEX deployments_by_slot;
 CREATE INDEX deployments_by_slot ON deployments (environment_id, flow_id, reference_name, snapshot_index);
+
+-- Large templates and policies are read once: what they say is stored beside their text. Up to 8 KB reading is as quick.
+ALTER TABLE templates ADD COLUMN parsed_json TEXT;
+ALTER TABLE policy_versions ADD COLUMN parsed_json TEXT;
+UPDATE templates SET parsed_json = assay_parsed_template(content) WHERE octet_length(content) > 8192;
+UPDATE policy_versions SET parsed_json = assay_parsed_policy(policy_yaml) WHERE octet_length(policy_yaml) > 8192;

@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
-import { MAX_RULES, POLICY_SCHEMA } from "../../../src/domain/policy/schema.ts";
+import { MAX_EXCEPTIONS, MAX_RULES, POLICY_SCHEMA } from "../../../src/domain/policy/schema.ts";
 
 const validate = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, strictTypes: false }).compile(POLICY_SCHEMA);
 
@@ -79,7 +79,10 @@ const DOCUMENTS: [text: string, valid: boolean][] = [
   [rule("{type: decision, for_control: 1}"), false],
   [rule("{type: junit},".repeat(MAX_RULES)), true],
   [rule("{type: junit},".repeat(MAX_RULES + 1)), false],
-  [boolean(`{exceptions: [${"{},".repeat(MAX_RULES + 1)}]}`), false],
+  [boolean(`{exceptions: [${"{},".repeat(MAX_EXCEPTIONS)}]}`), true],
+  [boolean(`{exceptions: [${"{},".repeat(MAX_EXCEPTIONS + 1)}]}`), false],
+  [rule(`{type: junit, name: ${"n".repeat(256)}}`), true],
+  [rule(`{type: junit, name: ${"n".repeat(257)}}`), false],
 ];
 
 for (const [text, valid] of DOCUMENTS) {

@@ -1,0 +1,115 @@
+/** Template and policy files in the real thread, and what becomes of files that it cannot read in time. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { MAX_INLINE_BYTES } from "../../src/domain/documents.ts";
+import { parsePolicy } from "../../src/domain/policy/document.ts";
+import { restorePolicy } from "../../src/domain/policy/stored.ts";
+import { parseTemplate } from "../../src/domain/template.ts";
+import { AppError } from "../../src/errors.ts";
+import { openDocuments } from "../../src/threads.ts";
+import type { DocumentResult, DocumentTask } from "../../src/workers/document-worker.ts";
+import { createDocumentReader } from "../../src/workers/documents.ts";
+import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
+import type { Pool } from "../../src/workers/pool.ts";
+import { rejection } from "../vault/given.ts";
+
+const test = suite("workers: documents");
+const documents = openDocuments();
+test.after(() => documents.close());
+
+const TEMPLATE = "trail:\n  attestations:\n  - {name: scan, type: snyk}\n";
+const POLICY = "_schema: /v1\nartifacts:\n  attestations:\n  - {type: junit, if: \"flow.name == 'a' or matches(artifact.name, '^b')\"}\n  - {type: decision, for_control: C-1}\n";
+/** The text with blanks behind it until it is of that size. */
+const padded = (text: string, size: number): Buffer => Buffer.from(text + "\n".repeat(size - Buffer.byteLength(text)));
+
+/** A reader whose thread answers every task so, and the tasks that it was given. */
+function readerOf(answer: DocumentResult | Error) {
+  const tasks: DocumentTask[] = [];
+  const pool: Pool<DocumentTask, DocumentResult> = {
+    run(task) {
+      tasks.push(task);
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    },
+    load: () => ({ waiting: 0, running: 0 }),
+    close: async () => undefined,
+  };
+  return { reader: createDocumentReader(pool), tasks };
+}
+
+const refused = async (promise: Promise<unknown>) => {
+  const error = await rejection(promise);
+  if (!(error instanceof AppError)) throw error;
+  return { code: error.code, message: error.message, fields: error.fields };
+};
+
+test("files of up to 8 KB are read in the main thread, and nothing is stored of them but the text", async () => {
+  const { reader, tasks } = readerOf(new Error("no thread"));
+  const template = padded(TEMPLATE, MAX_INLINE_BYTES);
+  assert.equal(await reader.readTemplate("a", template), { text: template.toString(), parsedJson: null });
+  const policy = padded(POLICY, MAX_INLINE_BYTES);
+  assert.equal(await reader.readPolicy("a", policy), {
+    yaml: policy.toString(), parsedJson: null, controls: [{ control: "C-1", line: 5, column: 35, path: "artifacts.attestations.1.for_control" }],
+  });
+  assert.equal(tasks, []);
+});
+
+test("a larger template is read in a thread, which gives its text and what it expects", async () => {
+  const file = padded(TEMPLATE, MAX_INLINE_BYTES + 1);
+  const sent = file.toString();
+  const { text, parsedJson } = await documents.readTemplate("a", file);
+  assert.is(text, sent);
+  assert.equal(JSON.parse(parsedJson ?? ""), parseTemplate(TEMPLATE).template);
+});
+
+test("a larger policy is read in a thread, and its stored form gives the same rules", async () => {
+  const file = padded(POLICY, MAX_INLINE_BYTES + 1);
+  const sent = file.toString();
+  const { yaml, parsedJson, controls } = await documents.readPolicy("a", file);
+  assert.is(yaml, sent);
+  assert.equal(controls, [{ control: "C-1", line: 5, column: 35, path: "artifacts.attestations.1.for_control" }]);
+  const restored = restorePolicy(parsedJson ?? "");
+  assert.equal(JSON.stringify(restored), JSON.stringify(parsePolicy(POLICY).policy));
+  assert.ok(restored.attestations[0]?.condition?.tree.kind === "or");
+});
+
+test("a large file is refused in the words of a small one", async () => {
+  const size = MAX_INLINE_BYTES + 1;
+  assert.equal(await refused(documents.readTemplate("a", padded("version: 2", size))), {
+    code: "invalid", message: "Input payload validation failed",
+    fields: { template_file: "1 validation errors for Template\nversion\n  Input should be 1 [input: 2] (line 1, column 10)" },
+  });
+  assert.equal(await refused(documents.readPolicy("a", padded("_schema: /v2", size))), {
+    code: "invalid", message: "Input payload validation failed",
+    fields: { policy_file: "line 1, column 10: _schema: the schema is not supported; its path must end in /v1 [input: /v2]" },
+  });
+  assert.equal(await refused(documents.readPolicy("a", Buffer.concat([padded("_schema: /v1\n", size), Buffer.from([0xff])]))), {
+    code: "invalid", message: "Input payload validation failed",
+    fields: { policy_file: `line ${size - 11}, column 1: the file is not UTF-8 text. Save it in that encoding` },
+  });
+});
+
+const LARGE = padded(TEMPLATE, 10_000);
+
+test("a file that takes too much time or memory is refused as too large, with the bound", async () => {
+  assert.equal(await refused(readerOf(new DeadlineError("documents", 5_000, true)).reader.readTemplate("a", LARGE)), {
+    code: "too_large", message: "template_file: the file could not be read within 5 seconds. Send a shorter one", fields: null,
+  });
+  assert.equal(await refused(readerOf(new WorkerDiedError("gone", true, {})).reader.readPolicy("a", LARGE)), {
+    code: "too_large", message: "policy_file: the file takes more memory to read than one file may. Send a shorter one", fields: null,
+  });
+});
+
+test("a server that is too busy to read a file asks to send it again", async () => {
+  const busy = [
+    new DeadlineError("documents", 10_000, false), new WorkerDiedError("gone", false, {}), new QueueFullError("documents", 64), new PoolClosedError("documents"),
+  ];
+  for (const error of busy) {
+    assert.equal(await refused(readerOf(error).reader.readTemplate("a", LARGE)), {
+      code: "unavailable", message: "Large files keep the server busy. Please try again", fields: null,
+    });
+  }
+  const mistake = new TaskError("no", "TypeError", null);
+  assert.is(await rejection(readerOf(mistake).reader.readTemplate("a", LARGE)), mistake);
+});
+
+test.run();
