@@ -11,6 +11,7 @@ import { EvidenceUnavailableError } from "../vault/errors.ts";
 import type { Vault } from "../vault/vault.ts";
 import { isDamagedFile, reasonOf } from "./check.ts";
 import type { Finding, Sink } from "./check.ts";
+import { checkDocuments } from "./documents.ts";
 import { checkEnvironments } from "./environments.ts";
 import { checkEvidence, checkStaging } from "./evidence.ts";
 import { checkJudgements } from "./judgements.ts";
@@ -56,7 +57,11 @@ export async function verify({ db, vault, staged, quick, now, progress }: Verify
     ["integrity", (sink) => checkIntegrity(db, sink)],
     ["foreign keys", (sink) => checkForeignKeys(db, sink)],
     ["schema", (sink) => checkSchema(db, sink)],
-    ["derived tables", (sink) => (begin("derived tables", RECORD_QUESTIONS), checkRecords(db, sink, () => reach((asked += 1))))],
+    ["derived tables", async (sink) => {
+      begin("derived tables", RECORD_QUESTIONS);
+      await checkRecords(db, sink, () => reach((asked += 1)));
+      await checkDocuments(db, sink);
+    }],
     ["trails", (sink) => (begin("trails", count("trails")), checkTrails(db, sink, reach))],
     ["snapshots", (sink) => (begin("snapshots", count("snapshots")), checkEnvironments(db, sink, new Map(), reach))],
     ["evaluations", (sink) => (begin("evaluations", count("snapshot_artifacts")), checkJudgements(db, sink, undefined, reach))],

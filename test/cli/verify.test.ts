@@ -145,6 +145,8 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   ["a binding that waited", /artifact \S+: is not bound to attestation \d+, which waited for it/, "DELETE FROM attestation_bindings WHERE attestation_id = (SELECT attestation_id FROM pending_bindings)"],
   ["a binding across trails", /attestation_bindings, artifact 2, attestation 1: joins records of different trails/, "INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (2, 1)"],
   ["a build", /builds, artifact 1: is not the first record/, "UPDATE builds SET created_at = created_at - 1 WHERE artifact_id = 1"],
+  ["the stored form of a template", /template \S+: its stored form, which is evaluated, is not what its text says/, "UPDATE templates SET parsed_json = '{}' WHERE id = 1"],
+  ["the stored form of a policy", /version 1 of policy \S+ \(1\): its stored form, which is evaluated, is not what its text says/, "UPDATE policy_versions SET parsed_json = '{}' WHERE id = 1"],
   ["a build is gone", /artifact 2: is the first record of its fingerprint and no build/, "DELETE FROM builds WHERE artifact_id = 2"],
   ["a series", /attestation \S+: is not in the series of its flow, name, type and verdict/, "DELETE FROM attestation_series_records WHERE attestation_id = 1"],
   ["a record in another series", /attestation_series_records, series \d+, attestation 1: is in a series that is not its own/,
