@@ -1,5 +1,6 @@
 /** The whole attack list. A new file of rows gets one line here. */
 import type { Attack } from "./attack.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
+import { DOCUMENT_ATTACKS } from "./documents.ts";
 
-export const ATTACKS: readonly Attack[] = [...BODY_ATTACKS];
+export const ATTACKS: readonly Attack[] = [...BODY_ATTACKS, ...DOCUMENT_ATTACKS];
