@@ -18,6 +18,7 @@ import { doorOf, whoIsWho } from "./callers.ts";
 import { AppError, routeNotFound } from "./errors.ts";
 import { onlyBasePath, withoutBasePath } from "./http/base-path.ts";
 import type { BodyLimits } from "./http/body.ts";
+import { BODY_BUDGET_BYTES, createBodyBudget } from "./http/body-budget.ts";
 import type { EvidenceStage } from "./http/form.ts";
 import type { Bindable } from "./listen.ts";
 import { arrive } from "./http/arrive.ts";
@@ -27,6 +28,7 @@ import { mountOperations } from "./http/mount.ts";
 import type { House } from "./http/mount.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { peerAt } from "./http/peer.ts";
+import type { LargeJsonReader } from "./http/read-json.ts";
 import { probes } from "./http/probes.ts";
 import { countAddress, createRates } from "./http/rates.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
@@ -51,6 +53,7 @@ import type { Store } from "./store/index.ts";
 import { createUnchanged } from "./store/unchanged.ts";
 import { Writer } from "./store/writer.ts";
 import type { Guard } from "./store/writer.ts";
+import type { Places } from "./vault/places.ts";
 import { documentation } from "./ui/documentation.ts";
 import { pages } from "./ui/pages.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
@@ -101,15 +104,15 @@ export const systemTimer: Timer = (seconds, ring) => {
  */
 export function createWriting(parts: {
   db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
-  batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external";
+  batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external"; readingTurns?: Places;
 }) {
-  const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", ...rest } = parts;
+  const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", readingTurns, ...rest } = parts;
   const writer: Writer = new Writer(db, (writes, milliseconds, committed) => {
     batchEnded?.(writes, milliseconds, committed);
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
   }, undefined, guard);
-  const recorder = createRecorder({ store, writer, now: parts.now, pool, checkpoints, jobsAdded: () => runner.wake() });
+  const recorder = createRecorder({ store, writer, now: parts.now, pool, checkpoints, ...(readingTurns ? { readingTurns } : {}), jobsAdded: () => runner.wake() });
   if (pool) leaveCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), ...createNotifier({ store, links: urls }), deliver });
@@ -129,10 +132,13 @@ export type Parts = {
   sources: Sources;
   evidence: EvidenceStage & EvidenceReader;
   customTypes: CustomTypes;
+  largeJson: LargeJsonReader;
   documents: DocumentReader;
   packages: PackageMaker;
   room: Pick<Room, "admit" | "failed">;
   limits: BodyLimits;
+  /** Bytes of all large bodies that are held at once; as documented unless given. */
+  bodyBudget?: number;
   /** How people sign in, and for how long. */
   logins: Pick<LoginParts, "passwords" | "provider" | "mapping" | "setup" | "tries" | "idle" | "lifetime">;
   /** The public URL, without a trailing slash. */
@@ -173,7 +179,10 @@ export function createApp(parts: Parts): App {
     session: browser.sessionOf,
     door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
     answers: unchanged,
-    context: contextFactory({ store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem }),
+    context: contextFactory({
+      store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents,
+      largeJson: parts.largeJson, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem,
+    }),
     read: reading(parts.db),
     write,
     audit: (context) => store.audit.append(context.auditEntry()),
@@ -181,6 +190,8 @@ export function createApp(parts: Parts): App {
       for (const work of pending) await work();
     },
     evidence: parts.evidence,
+    budget: createBodyBudget({ bytes: parts.bodyBudget ?? Math.max(BODY_BUDGET_BYTES, parts.limits.json, parts.limits.form) }),
+    largeJson: parts.largeJson,
     admit: (bytes) => parts.room.admit(bytes),
     ...reception(parts),
     baseUrl(request) {

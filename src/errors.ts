@@ -90,6 +90,14 @@ export const fileTooLarge = (limitBytes: number): AppError =>
 export const tooLarge = (what: string, limitBytes: number): AppError =>
   new AppError("too_large", `${what} exceeds the ${limitText(limitBytes)} limit`);
 
+/** 413 for JSON of more values of a kind than an operation takes, whatever its size in bytes. `what` begins the sentence. */
+export const tooManyValues = (what: string, limit: number, kind: "values" | "objects and lists" | "texts, numbers and words" | "keys" | "different keys"): AppError =>
+  new AppError("too_large", `${what} has more than ${limit} ${kind}, which is the most that this operation takes`);
+
+/** 413 for what cannot be read with the time and memory that the server has for one request. `what` begins the sentence. */
+export const tooCostly = (what: string, internal?: unknown): AppError =>
+  new AppError("too_large", `${what} takes more time or memory to read than the server has for one request`, { internal });
+
 /** 408: the client did not send its request in time; the connection is closed afterwards. */
 export const requestTimeout = (message: string): AppError =>
   new AppError("timeout", message, { headers: { Connection: "close" } });

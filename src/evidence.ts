@@ -7,6 +7,7 @@ import { getCACertificates } from "node:tls";
 import { IN_DIRECTORY } from "./store/evidence-place.ts";
 import type { Store } from "./store/index.ts";
 import type { S3Vault } from "./vault/s3.ts";
+import type { Hashing } from "./vault/hashing.ts";
 import { openVault } from "./vault/vault.ts";
 import type { Vault } from "./vault/vault.ts";
 
@@ -38,10 +39,11 @@ export type EvidenceHome = { place: string; parts: { evidence: string; staging: 
 /**
  * Opens the evidence at `place` (`directory` or an s3:// URL) of a data directory with these `parts`. Nothing is asked of the storage yet.
  * @param ids gives names that are unique over restarts
+ * @param hashing of what is received; here where it is not given
  * @throws EvidencePlaceError without keys
  */
-export async function openPlace({ place, parts: { evidence, staging }, access }: EvidenceHome, ids: () => string): Promise<OpenedEvidence> {
-  if (place === IN_DIRECTORY) return { vault: openVault({ directory: evidence, staging, ids }), remote: null };
+export async function openPlace({ place, parts: { evidence, staging }, access }: EvidenceHome, ids: () => string, hashing?: Hashing): Promise<OpenedEvidence> {
+  if (place === IN_DIRECTORY) return { vault: openVault({ directory: evidence, staging, ids, hashing }), remote: null };
   const { accessKey, secretKey, authorities } = access;
   if (accessKey === null || secretKey === null) {
     throw new EvidencePlaceError(
@@ -54,7 +56,7 @@ export async function openPlace({ place, parts: { evidence, staging }, access }:
   const trusted = authorities && [...getCACertificates("default"), ...authorities];
   const remote = openS3Vault({
     settings: { bucket, endpoint: access.endpoint, region: access.region, accessKey, secretKey, sessionToken: access.sessionToken, authorities: trusted },
-    prefix, staging, ids,
+    prefix, staging, ids, hashing,
   });
   return { vault: remote, remote };
 }

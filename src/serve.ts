@@ -12,7 +12,9 @@ import { mostConnections } from "./file-limit.ts";
 import { listen, replacePair, unlisten } from "./listen.ts";
 import type { Bindable, Listening, Manners, Pair, Place } from "./listen.ts";
 import { trustIn } from "./http/peer.ts";
-import { createRecordingPool, openCustomTypes, openDocuments, startBackupWorker, startEvidenceWorker, startPackageWorker } from "./threads.ts";
+import {
+  createRecordingPool, openCustomTypes, openDocuments, openHashing, openLargeJson, startBackupWorker, startEvidenceWorker, startPackageWorker,
+} from "./threads.ts";
 import { buildInfo } from "./assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup/schedule.ts";
 import { endOf } from "./certificates.ts";
@@ -48,6 +50,7 @@ import { isStorageFailure } from "./store/writer.ts";
 import { walBytes, walReaders } from "./store/wal.ts";
 import { createBackupMaker } from "./workers/backups.ts";
 import { EvidenceUnavailableError } from "./vault/errors.ts";
+import { createPlaces } from "./vault/places.ts";
 import type { S3Vault } from "./vault/s3.ts";
 import { createEvidenceReader } from "./workers/evidence.ts";
 import { createPackageMaker } from "./workers/packages.ts";
@@ -176,10 +179,11 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       readOnly: () => room.reason() !== null,
       lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
       certificateEndsAt: () => certificateEnd,
-      pools: () => ({ recording: pool.load(), ...customTypes.load(), ...documents.load() }),
+      pools: () => ({ recording: pool.load(), ...customTypes.load(), ...documents.load(), large_json: largeJson.load() }),
     });
+    const readingTurns = createPlaces(1);
     const { writer, recorder, runner, jobKinds } = createWriting({
-      db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints,
+      db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints, readingTurns,
       ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
     });
     // The lock says that whoever worked on a job is gone.
@@ -194,7 +198,9 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const setup = isNew ? openSetup(directory) : null;
     if (!isNew) voidSetup(directory);
 
-    const { vault, remote } = await openPlace(home, newPublicId);
+    const hashing = openHashing();
+    closers.push(() => hashing.close());
+    const { vault, remote } = await openPlace(home, newPublicId, hashing);
     closers.push(() => vault.close());
     if (remote) void greet(remote, logger);
     const left = await vault.sweepStaging();
@@ -204,6 +210,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     if (reader !== remote) closers.push(() => reader.close());
     const customTypes = openCustomTypes();
     closers.push(() => customTypes.close());
+    const largeJson = openLargeJson(readingTurns);
+    closers.push(() => largeJson.close());
     const documents = openDocuments();
     closers.push(() => documents.close());
     const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
@@ -241,6 +249,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
       evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
       customTypes,
+      largeJson,
       documents,
       packages,
       limits,

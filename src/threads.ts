@@ -2,7 +2,13 @@
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import { workerEntry } from "./assets.ts";
+import type { LargeJsonReader } from "./http/read-json.ts";
 import type { RecordingPool } from "./jobs/recorder.ts";
+import type { Places } from "./vault/places.ts";
+import { createHashing } from "./workers/hashing.ts";
+import type { HashingThread } from "./workers/hashing.ts";
+import { createLargeJsonReader } from "./workers/large-json.ts";
+import type { JsonPool } from "./workers/large-json.ts";
 import type { CustomTypeResult, JqTask, SchemaTask } from "./workers/custom-type-worker.ts";
 import { createCustomTypes } from "./workers/custom-types.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
@@ -16,6 +22,9 @@ import type { RecordingWorkerData } from "./workers/recording-worker.ts";
 /** Starts the thread that reads evidence. */
 export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence-worker", options);
 
+/** Hashes evidence in a thread. */
+export const openHashing = (): HashingThread => createHashing(() => startWorker("hash-worker", { env: {}, resourceLimits: { maxYoungGenerationSizeMb: 2 } }));
+
 /** Starts the thread that makes audit packages; the database must be open already. */
 export const startPackageWorker = (options: WorkerOptions): Worker =>
   // What it makes lives for a moment: a small nursery keeps it small.
@@ -24,15 +33,43 @@ export const startPackageWorker = (options: WorkerOptions): Worker =>
 /** Starts the thread that makes one backup; the database must be open already. */
 export const startBackupWorker = (options: WorkerOptions): Worker => startWorker("backup-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
-/** The thread that records large reports on a connection of its own; its database must be open already. */
+/**
+ * The thread that records large reports on a connection of its own; its database must be open already. What a report may hold takes up to
+ * 150 MB of heap, its text up to 64: the bound is above that, because V8 ends the whole process when a single allocation passes it. It makes
+ * the collector work before garbage has doubled it.
+ */
 export const createRecordingPool = (directory: string, checkpoints: "own" | "external" = "own"): RecordingPool =>
   createPool({
     name: "recording",
     size: 1,
     queueLimit: 2,
-    // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
-    start: () => startWorker("recording-worker", { workerData: { directory, checkpoints } satisfies RecordingWorkerData, resourceLimits: { maxYoungGenerationSizeMb: 4 } }),
+    keepIdle: RECORDING_IDLE_MS,
+    start: () =>
+      startWorker("recording-worker", {
+        workerData: { directory, checkpoints } satisfies RecordingWorkerData,
+        // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
+        resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },
+      }),
   });
+
+const RECORDING_HEAP_MB = 256;
+/** An idle thread never gives back what a large report left in its heap; ending it does, and starting anew takes a tenth of a second. */
+const RECORDING_IDLE_MS = 30_000;
+
+/**
+ * The thread that reads large JSON. One: the largest body that is sound takes a tenth of a second, and two of them beside each other would
+ * take both cores of a small machine. Its memory holds what the bounds of operations allow, twice.
+ */
+export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
+  const pool: JsonPool = createPool({
+    name: "large JSON",
+    size: 1,
+    queueLimit: 256,
+    keepIdle: 10_000,
+    start: () => startWorker("json-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 4 } }),
+  });
+  return { ...createLargeJsonReader(pool, turns), load: pool.load, close: pool.close };
+}
 
 /**
  * What users wrote for their attestation types, compiled and run in threads that are started when they are first needed. Two of a

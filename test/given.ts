@@ -10,7 +10,7 @@ import type { Parts } from "../src/assay.ts";
 import { createApp, createWriting, newPublicId, newSecret, prepareDirectory } from "../src/assay.ts";
 import { listen, unlisten } from "../src/listen.ts";
 import type { Manners, Place, ServerLimits } from "../src/listen.ts";
-import { openCustomTypes, openDocuments, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
+import { openCustomTypes, openDocuments, openLargeJson, startEvidenceWorker, startPackageWorker } from "../src/threads.ts";
 import { urlsFor } from "../src/api/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/outgoing/targets.ts";
@@ -25,6 +25,7 @@ import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
 import { createRoom } from "../src/room.ts";
 import type { S3Vault } from "../src/vault/s3.ts";
+import { createPlaces } from "../src/vault/places.ts";
 import { openVault } from "../src/vault/vault.ts";
 import { createEvidenceReader } from "../src/workers/evidence.ts";
 import { createPackageMaker } from "../src/workers/packages.ts";
@@ -59,7 +60,7 @@ export type Network = { place?: Place; limits?: ServerLimits; manners?: Manners;
  */
 export type ServerOptions = {
   network?: Network;
-  limits?: Partial<typeof LIMITS>; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string;
+  limits?: Partial<typeof LIMITS>; bodyBudget?: number; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string;
   watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"]; elsewhere?: (staging: string) => S3Vault
 };
 
@@ -78,6 +79,7 @@ export async function startServer(options: ServerOptions = {}) {
   const vault = remote ?? openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
+  const largeJson = openLargeJson(createPlaces(1));
   const documents = openDocuments();
   const packages = createPackageMaker({
     data: { directory, evidence: evidenceRoot, staging }, remote, start: startPackageWorker,
@@ -100,9 +102,11 @@ export async function startServer(options: ServerOptions = {}) {
     db, store, writer, recorder, runner, room, sources, logger,
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
+    largeJson,
     documents,
     packages,
     limits: { ...LIMITS, ...options.limits },
+    ...(options.bodyBudget === undefined ? {} : { bodyBudget: options.bodyBudget }),
     logins: {
       passwords, provider: null, mapping: [], setup: null, idle: 28_800, lifetime: 604_800,
       tries: createLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
@@ -282,6 +286,7 @@ export async function startServer(options: ServerOptions = {}) {
       await packages.close();
       if (reader !== remote) await reader.close();
       await customTypes.close();
+      await largeJson.close();
       await documents.close();
       await vault.close();
       db.close();

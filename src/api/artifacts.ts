@@ -9,7 +9,7 @@ import { ATTESTATION_NAME, COMMIT_SHA, FINGERPRINT_PREFIX, PUBLIC_ID, REFERENCE_
 import { ANY_TYPE } from "../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../domain/template.ts";
 import { notFound } from "../errors.ts";
-import { NO_BODY, json } from "../http/operation.ts";
+import { NO_BODY, RECORD, json } from "../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, named } from "../http/schema.ts";
 import type { ArtifactFields, PlacedArtifactRow } from "../store/artifacts.ts";
 import { integerOf } from "../store/database.ts";
@@ -142,7 +142,7 @@ function reportToTrail(context: Context, flow: FlowRow, trailName: string, repor
     template_reference_name: referenceName,
     git_commit: report.git_commit,
     git_commit_info: report.git_commit_info ? storedCommit(report.git_commit_info) : null,
-    repo_info: presentEventRepoInfo(toJson(report.repo_info)),
+    repo_info: presentEventRepoInfo(report.repo_info),
   });
   const { status } = store.evaluation.evaluate(trail.id, at);
   note({ artifact_id: public_id, artifact_fingerprint: report.fingerprint, trail: trailName, created: previousCommit === null, trail_state: status });
@@ -176,7 +176,7 @@ export const createArtifact = operation({
   audit: "artifact.reported",
   params: FlowPath,
   query: NoQuery,
-  body: json(CreateArtifact),
+  body: json(CreateArtifact, RECORD),
   responses: {
     201: { description: "Recorded", schema: Ok },
     404: { description: "No such flow, or it has been archived", schema: Message },

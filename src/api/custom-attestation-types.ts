@@ -3,9 +3,9 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CUSTOM_TYPE_NAME } from "../domain/names.ts";
 import { AppError, invalid, notFound } from "../errors.ts";
-import { parseJson } from "../http/body.ts";
-import { NO_BODY } from "../http/operation.ts";
+import { CONFIGURATION, NO_BODY, RECORD } from "../http/operation.ts";
 import type { FormBody, UploadedFile } from "../http/operation.ts";
+import { stringifyJson } from "../http/json-text.ts";
 import { Closed, Maybe, Message, Nullable, Ok, named } from "../http/schema.ts";
 import type { CustomTypeRow, CustomTypeVersionRow } from "../store/custom-attestation-types.ts";
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../workers/custom-types.ts";
@@ -13,6 +13,7 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
+import { readNested } from "./nested-json.ts";
 import { NAME_LENGTH, Name, Text } from "./shapes.ts";
 
 const TypePath = Closed({
@@ -50,6 +51,7 @@ const typeForm = {
   component: "CustomAttestationTypeForm",
   part: "data_json",
   schema: CustomAttestationTypePostInput,
+  bounds: CONFIGURATION,
   file: { part: "type_schema", description: "JSON Schema of the data, draft-07 or 2020-12 as `$schema` says (2020-12 without), at most 10 MB", kind: "memory" },
 } satisfies FormBody<typeof CustomAttestationTypePostInput>;
 
@@ -124,17 +126,18 @@ const presentType = (context: Context, row: CustomTypeRow): TypeView => ({
 });
 
 /** The schema of an uploaded file, as JSON text. @throws AppError invalid on `type_schema` for anything but a JSON object. */
-function readSchema({ bytes }: UploadedFile): string {
+async function readSchema(context: Context, { bytes }: UploadedFile): Promise<string> {
   let schema: unknown;
   try {
-    schema = parseJson(bytes, "type_schema");
+    schema = await readNested(context, bytes, { field: "type_schema", what: "The file 'type_schema'", bounds: RECORD, asText: true });
   } catch (error) {
     if (!(error instanceof AppError) || error.fields === null) throw error;
     const [[path, problem]] = Object.entries(error.fields) as [[string, string]];
     throw invalid({ type_schema: path === "type_schema" ? problem : `type_schema.${path}: ${problem}` });
   }
-  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) throw invalid({ type_schema: "Input should be a JSON object" });
-  return JSON.stringify(schema);
+  const text = stringifyJson(schema);
+  if (!text.startsWith("{")) throw invalid({ type_schema: "Input should be a JSON object" });
+  return text;
 }
 
 export const postCustomAttestationType = operation({
@@ -162,10 +165,11 @@ export const postCustomAttestationType = operation({
     },
     file: '{"type":"object","required":["percent"],"properties":{"percent":{"type":"number"}}}',
   },
-  async prepare({ customTypes, organization }, { body, file }): Promise<TypeDefinition> {
+  async prepare(context, { body, file }): Promise<TypeDefinition> {
+    const { customTypes, organization } = context;
     const { evaluator, summary = null } = body;
     const rules = evaluator && "rules" in evaluator ? evaluator.rules : [];
-    const definition = { schema: file && readSchema(file), rules, summary };
+    const definition = { schema: file && (await readSchema(context, file)), rules, summary };
     const problems = await customTypes.check(`types of ${organization.id}`, definition);
     if (Object.keys(problems).length > 0) throw invalid(problems);
     return definition;

@@ -8,7 +8,7 @@ import { ATTESTATION_NAME, FLOW_NAME } from "../domain/names.ts";
 import { EMPTY_TEMPLATE_TEXT, legacyTemplate, MAX_TEMPLATE_ENTRIES } from "../domain/template.ts";
 import { repairRepoUrl } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
-import { NO_BODY, json } from "../http/operation.ts";
+import { CONFIGURATION, NO_BODY, json } from "../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
 import type { StoredTemplateFile } from "../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../store/flows.ts";
@@ -255,6 +255,7 @@ export const createFlowWithTemplate = operation({
     component: "CreateFlowForm",
     part: "data_json",
     schema: CreateFlow,
+    bounds: CONFIGURATION,
     file: { part: "template_file", description: "The template: YAML in UTF-8, at most 10 MB", kind: "memory" },
   },
   responses: {

@@ -10,6 +10,7 @@ import { placeOfScan } from "../domain/webhook/sonar.ts";
 import type { SonarFlowNames } from "../domain/webhook/sonar.ts";
 import { invalid, notFound } from "../errors.ts";
 import { parseJson } from "../http/body.ts";
+import { optionalJson } from "../http/operation.ts";
 import type { JsonBody } from "../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
@@ -27,7 +28,7 @@ import { beginImplicitly } from "./trails.ts";
 const HookPath = Closed({ hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }) });
 
 /** Never read before its signature was checked, and then by `readCall`: the signature is over its bytes. */
-const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ kind: "json", schema, optional: true, unreadAbove: 0 });
+const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), unreadAbove: 0 });
 
 /** @throws AppError 400 for what is no JSON, or has not the shape. */
 function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T> {

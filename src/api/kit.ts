@@ -2,6 +2,7 @@
 import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { Caller, Membership, RequestFacts } from "../http/mount.ts";
+import type { LargeJsonReader } from "../http/read-json.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { Role } from "../domain/access.ts";
 import type { AuditEntry } from "../store/audit.ts";
@@ -23,6 +24,8 @@ export type Context = {
   readonly evidence: EvidenceReader;
   /** Compiles and runs what users wrote for their attestation types. */
   readonly customTypes: CustomTypes;
+  /** For JSON inside of a body: in a text, or in a file. */
+  readonly largeJson: LargeJsonReader;
   /** Reads uploaded templates and policies. */
   readonly documents: DocumentReader;
   readonly packages: PackageMaker;
@@ -85,7 +88,10 @@ export type AssayOperation = AnyOperation<Context>;
 export const operation = operationFor<Context>();
 
 /** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
-export type ContextParts = Pick<Context, "store" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs"> & {
+export type ContextParts = Pick<
+  Context,
+  "store" | "largeJson" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs"
+> & {
   urls(baseUrl: string): Urls;
   openApi(baseUrl: string): unknown;
 };

@@ -5,7 +5,7 @@ import type { ControlReference } from "../domain/policy/ast.ts";
 import { renderDiagnostics, sortDiagnostics } from "../domain/policy/diagnostics.ts";
 import { invalid } from "../errors.ts";
 import type { AppError } from "../errors.ts";
-import { NO_BODY } from "../http/operation.ts";
+import { CONFIGURATION, NO_BODY } from "../http/operation.ts";
 import type { FormBody } from "../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../http/schema.ts";
 import type { Store } from "../store/index.ts";
@@ -37,6 +37,7 @@ const policyForm = {
   component: "PolicyForm",
   part: "payload",
   schema: PolicyPutInput,
+  bounds: CONFIGURATION,
   file: { part: "policy_file", description: "The policy as YAML in UTF-8, at most 10 MB", kind: "memory" },
 } satisfies FormBody<typeof PolicyPutInput>;
 

@@ -230,8 +230,8 @@ function presentMove(move: TrailMoveRow) {
     environment_name: move.environment_name,
     snapshot_index: move.snapshot_index,
     replica_number: stopped ? move.was : move.now,
+    repo_info: presentEventRepoInfo(fromJson(move.repo_info_json)),
     git_commit_info: presentCommit(move.git_commit_info_json),
-    repo_info: presentEventRepoInfo(move.repo_info_json),
   };
 }
 

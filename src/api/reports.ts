@@ -2,7 +2,7 @@
  * Reports of what runs in an environment: one factory for all types. A type is the shape of its items and how they become
  * artifacts (report-shapes.ts); everything after that is in recording.ts.
  */
-import { json } from "../http/operation.ts";
+import { LARGE_JSON_BYTES, REPORT, json } from "../http/operation.ts";
 import { Message, Ok } from "../http/schema.ts";
 import type { PhysicalType } from "../store/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
@@ -10,9 +10,6 @@ import { operation } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
 import { prepareLargeReport, prepareReport, recordReport } from "./recording.ts";
 import { REPORTS } from "./report-shapes.ts";
-
-/** Bytes: about 2,500 pods, which take some ten milliseconds to read. More of them are read by the thread that records them. */
-const UNREAD_ABOVE = 1 << 20;
 
 type ReportType = {
   id: string;
@@ -37,7 +34,7 @@ function report({ id, type, summary, example }: ReportType) {
     audit: "environment.reported",
     params: EnvironmentPath,
     query: NoQuery,
-    body: { ...json(schema), unreadAbove: UNREAD_ABOVE },
+    body: { ...json(schema, REPORT), unreadAbove: LARGE_JSON_BYTES },
     responses: {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },

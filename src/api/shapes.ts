@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, MAX_NAME_CHARACTERS, URL_LABEL } from "../domain/names.ts";
 import { repoUrlProblem } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
+import { stringifyJson } from "../http/json-text.ts";
 import { Closed, Maybe, Matching, OneOf, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/repos.ts";
 
@@ -192,25 +193,27 @@ export function repoFacts(info: RepoInfoInput | null | undefined): RepoFacts | n
 /** repo_info as answers show it: the four texts of the contract (wire-contract 30, 3). */
 export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResponse> | null {
   if (json === null) return null;
-  const info = JSON.parse(json) as RepoInfoInput;
-  return { name: info.name, url: info.url, id: info.id ?? "", description: info.description ?? "" };
+  return presentGivenRepo(JSON.parse(json) as RepoInfoInput);
 }
 
 /** repo_info as the events of a trail show it: with the provider, null when the report did not tell it. */
 export function presentEventRepoInfo(
-  json: string | null,
+  info: RepoInfoInput | null | undefined,
 ): (Static<typeof RepoInfoResponse> & { provider: string | null }) | null {
-  const shown = presentRepoInfo(json);
-  return shown && { ...shown, provider: (JSON.parse(json as string) as RepoInfoInput).provider ?? null };
+  return info ? { ...presentGivenRepo(info), provider: info.provider ?? null } : null;
 }
+
+/** The four texts, of what was just reported. */
+const presentGivenRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> =>
+  ({ name, url, id: id ?? "", description: description ?? "" });
 
 export const Href = Closed({ href: Type.String() });
 /** Links to an object: in the API, and its page for people. */
 export const Place = Closed({ self: Href, html: Href });
 export const place = (self: string, html: string): Static<typeof Place> => ({ self: { href: self }, html: { href: html } });
 
-/** JSON text of a value for a `..._json` column; null for null and undefined. */
-export const toJson = (value: unknown): string | null => (value === null || value === undefined ? null : JSON.stringify(value));
+/** JSON text of a value, or a JsonText, for a `..._json` column; null for null and undefined. */
+export const toJson = (value: unknown): string | null => (value === null || value === undefined ? null : stringifyJson(value));
 
 /** The value of a `..._json` column; null for null. */
 export const fromJson = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));

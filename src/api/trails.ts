@@ -8,7 +8,7 @@ import type { Static } from "typebox";
 import { TRAIL_NAME, FINGERPRINT_PREFIX, matches } from "../domain/names.ts";
 import { inheritTemplate } from "../domain/template/inherit.ts";
 import { invalid } from "../errors.ts";
-import { NO_BODY } from "../http/operation.ts";
+import { NO_BODY, RECORD } from "../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import type { FlowRow } from "../store/flows.ts";
@@ -47,7 +47,7 @@ function eventOf({ store, caller }: Context, templateId: number, report: Pick<Be
     template_id: store.templates.publicIdOf(templateId),
     setting_user_id: caller.publicId,
     git_commit_info: report?.git_commit_info ? storedCommit(report.git_commit_info) : null,
-    repo_info: presentEventRepoInfo(toJson(report?.repo_info)),
+    repo_info: presentEventRepoInfo(report?.repo_info),
   };
 }
 
@@ -165,6 +165,7 @@ export const createTrail = operation({
     component: "CreateTrailForm",
     part: "data_json",
     schema: CreateTrail,
+    bounds: RECORD,
     file: { part: "template_file", description: "The trail's own template: YAML in UTF-8, at most 10 MB", kind: "memory" },
   },
   responses: {

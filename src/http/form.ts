@@ -13,9 +13,12 @@ import multer from "@koa/multer";
 import type { PartFile, StorageEngine } from "@koa/multer";
 import type Koa from "koa";
 import { AppError, badRequest, fileTooLarge, invalid, tooLarge } from "../errors.ts";
-import { ClientGoneError, announce, declaredLength, parseJson, refuseEncoded, stalled } from "./body.ts";
-import type { BodyLimits } from "./body.ts";
+import { ClientGoneError, acquireRoom, announce, declaredLength, refuseEncoded, watchPace } from "./body.ts";
+import type { BodyLimits, Intake } from "./body.ts";
+import { SMALL_BODY_BYTES } from "./body-budget.ts";
+import type { BodyLease } from "./body-budget.ts";
 import type { FormBody, UploadedFile } from "./operation.ts";
+import { maxBytes } from "./read-json.ts";
 
 /** What the kit needs of the vault. `token` belongs to the vault. */
 export type StagedFile = { readonly digest: string; readonly size: number; readonly token: string };
@@ -51,15 +54,21 @@ type Arrival = {
 };
 const arrivals = new WeakMap<IncomingMessage, Arrival>();
 
+/** Bytes that an upload counts for whose file goes to the disk: so many large uploads are read at once as fit into the budget. */
+const UPLOAD_BYTES = 8 << 20;
+
 const fileLimitOf = (form: FormBody, limits: BodyLimits): number =>
   form.file === null ? 0 : form.file.kind === "memory" ? limits.document : limits.evidence;
 
+/** The most bytes of the JSON part. */
+const jsonLimitOf = (form: FormBody, limits: BodyLimits): number => maxBytes(form.bounds, limits.form, limits);
+
 /** The most bytes of a whole form. */
-const formLimitOf = (form: FormBody, limits: BodyLimits): number => fileLimitOf(form, limits) + limits.form + FORM_OVERHEAD;
+const formLimitOf = (form: FormBody, limits: BodyLimits): number => fileLimitOf(form, limits) + jsonLimitOf(form, limits) + FORM_OVERHEAD;
 
 /** 413 for a whole form: where it has a file, that is what makes it large. */
 const formTooLarge = (form: FormBody, limits: BodyLimits): AppError =>
-  form.file ? fileTooLarge(fileLimitOf(form, limits)) : tooLarge("Request body size", limits.form);
+  form.file ? fileTooLarge(fileLimitOf(form, limits)) : tooLarge("Request body size", jsonLimitOf(form, limits));
 
 const engine: StorageEngine = {
   _handleFile(request, part, done) {
@@ -85,7 +94,7 @@ async function receive(arrival: Arrival, part: PartFile): Promise<void> {
   claim(arrival, part.fieldname);
   arrival.open.push(part.stream);
   if (part.fieldname === form.part) {
-    arrival.json = await buffered(part.stream, limits.form, () => jsonTooLarge(arrival));
+    arrival.json = await buffered(part.stream, jsonLimitOf(form, limits), () => jsonTooLarge(arrival));
     return;
   }
   const description = { filename: safeFilename(part.originalname), contentType: safeContentType(part.mimetype) };
@@ -111,7 +120,7 @@ function claim({ seen }: Arrival, name: string): void {
   seen.add(name);
 }
 
-const jsonTooLarge = ({ form, limits }: Arrival): AppError => tooLarge(`Part '${form.part}'`, limits.form);
+const jsonTooLarge = ({ form, limits }: Arrival): AppError => tooLarge(`Part '${form.part}'`, jsonLimitOf(form, limits));
 
 async function buffered(source: Readable, limit: number, over: () => AppError): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -147,7 +156,7 @@ function uploadOf(form: FormBody, limits: BodyLimits): Upload {
     upload = multer({
       storage: engine,
       defParamCharset: "utf8",
-      limits: { fieldSize: limits.form, fieldNameSize: LONGEST_PART_NAME, fields: 8, files: 4, parts: 10, headerPairs: 50, fieldNestingDepth: 0 },
+      limits: { fieldSize: jsonLimitOf(form, limits), fieldNameSize: LONGEST_PART_NAME, fields: 8, files: 4, parts: 10, headerPairs: 50, fieldNestingDepth: 0 },
       streamHandler(request, parser) {
         const arrival = arrivals.get(request);
         if (arrival) watch(arrival, request, parser);
@@ -260,18 +269,23 @@ function delimiterOf(contentType: string): Buffer | null {
 }
 
 export type FormContent = {
-  json: unknown;
+  /** The JSON part, not parsed yet. */
+  json: Buffer;
   file: UploadedFile | null;
   /** The staged evidence, to be published or discarded by the caller. */
   staged: StagedFile | null;
+  /** Of a large form, to be released by the caller. */
+  lease: BodyLease | null;
 };
 
+type FormParts = { limits: BodyLimits; evidence: EvidenceStage; intake: Intake };
+
 /**
- * Reads a form: the JSON part as a value, the file part staged or in memory.
+ * Reads a form: the JSON part as bytes, the file part staged or in memory. A large one waits, unread, until the budget has room for it.
  * @throws AppError 400 for a broken form, a missing, unknown or repeated part; 413 over a limit, at once where Content-Length
- *   already tells; 408 after a stall; ClientGoneError. Nothing stays staged when it throws.
+ *   already tells; 429 when there is no room for too long; 408 after a stall; ClientGoneError. Nothing stays staged when it throws.
  */
-export async function readForm(ctx: Koa.Context, form: FormBody, limits: BodyLimits, evidence: EvidenceStage): Promise<FormContent> {
+export async function readForm(ctx: Koa.Context, form: FormBody, { limits, evidence, intake }: FormParts): Promise<FormContent> {
   if (!ctx.is("multipart/form-data"))
     throw badRequest(`Content-Type should be multipart/form-data with the part '${form.part}'`);
   if ((ctx.req.headers["content-type"] ?? "").length > LONGEST_CONTENT_TYPE)
@@ -279,21 +293,33 @@ export async function readForm(ctx: Koa.Context, form: FormBody, limits: BodyLim
   refuseEncoded(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > formLimitOf(form, limits))
     throw formTooLarge(form, limits);
-  announce(ctx);
+  const size = declaredLength(ctx.req) ?? Infinity;
+  const isLarge = size > SMALL_BODY_BYTES;
+  const inMemory = form.file?.kind === "evidence" ? UPLOAD_BYTES : formLimitOf(form, limits);
+  const lease = isLarge ? await acquireRoom(ctx, intake, Math.min(size, inMemory)) : null;
+  try {
+    announce(ctx);
+    return { ...(await readParts(ctx, form, { limits, evidence, intake }, isLarge)), lease };
+  } catch (error) {
+    lease?.release();
+    throw error;
+  }
+}
 
+async function readParts(ctx: Koa.Context, form: FormBody, { limits, evidence, intake }: FormParts, isLarge: boolean): Promise<Omit<FormContent, "lease">> {
   const request = ctx.req;
   let fail: (error: unknown) => void = () => undefined;
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
   failed.catch(() => undefined);
   const arrival: Arrival = { form, limits, evidence, json: null, file: null, seen: new Set(), staging: [], receiving: [], open: [], fail };
   arrivals.set(request, arrival);
-  request.setTimeout(limits.stall * 1000, () => fail(stalled(limits.stall)));
+  const pace = watchPace(request, limits.stall, { isContended: isLarge ? intake.budget.isContended : null, fail });
   try {
     const reading = uploadOf(form, limits)(ctx, async () => undefined);
     reading.catch(() => undefined);
     await Promise.race([reading, failed]);
     if (arrival.json === null) throw invalid({ [form.part]: "Field required" });
-    const json = parseJson(arrival.json, form.part);
+    const json = typeof arrival.json === "string" ? Buffer.from(arrival.json) : arrival.json;
     const staged = await Promise.all(arrival.staging);
     return { json, file: arrival.file, staged: staged[0] ?? null };
   } catch (error) {
@@ -307,7 +333,7 @@ export async function readForm(ctx: Koa.Context, form: FormBody, limits: BodyLim
     const reasons = [error, ...received.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []))];
     throw formError(reasons.find((reason) => reason instanceof AppError) ?? error, request);
   } finally {
-    request.setTimeout(0);
+    pace.stop();
   }
 }
 

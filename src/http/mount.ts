@@ -8,17 +8,21 @@ import type Koa from "koa";
 import type { TObject } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Feature, OrgPermission, Role } from "../domain/access.ts";
-import { AppError, badRequest, forbidden, gone, invalid, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
+import { AppError, badRequest, forbidden, gone, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
 import type { RequestState } from "./arrive.ts";
-import { declaredLength, hasBody, parseJson, readBytes, skipBody } from "./body.ts";
-import type { BodyLimits } from "./body.ts";
+import { declaredLength, hasBody, receiveJson, skipBody } from "./body.ts";
+import type { BodyLimits, Intake } from "./body.ts";
+import { SMALL_BODY_BYTES } from "./body-budget.ts";
+import type { BodyBudget, BodyLease } from "./body-budget.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { identify } from "./authenticate.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
 import type { Rates } from "./rates.ts";
+import { LARGE_JSON_BYTES, bodyShape, maxBytes, partShape, readJson } from "./read-json.ts";
+import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
 import { sendDownload, sendStream, sendText, utf8 } from "./reply.ts";
 import { charactersOf, represent, sendRepresentation } from "./representation.ts";
 import type { Representation } from "./representation.ts";
@@ -92,6 +96,9 @@ export type House<Context, M extends Membership = Membership> = {
   /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
   answers: { readonly state: number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
   evidence: EvidenceStage;
+  /** The large bodies that are held at once. */
+  budget: BodyBudget;
+  largeJson: LargeJsonReader;
   /** @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are known. */
   admit(bytes: number): void;
   /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
@@ -172,7 +179,32 @@ async function serve<Context, M extends Membership>(
 
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
-  const { body, sent, unread, file, staged } = await readBody(house, operation, ctx);
+  const received = await readBody(house, operation, ctx, facts);
+  try {
+    await finish(house, operation, ctx, { facts, organization, params, query, received, keep });
+  } finally {
+    received.lease?.release();
+  }
+}
+
+type Received = {
+  facts: RequestFacts<any>;
+  organization: string | null;
+  params: Record<string, unknown>;
+  query: Record<string, unknown>;
+  received: ReadBody;
+  keep(answer: Representation): void;
+};
+
+/** What comes after the body was read: prepare, handle, commit, reply. */
+async function finish<Context, M extends Membership>(
+  house: House<Context, M>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context & { params: Record<string, string> },
+  { facts, organization, params, query, received, keep }: Received,
+): Promise<void> {
+  const { signature } = operation;
+  const { body, sent, unread, file, staged } = received;
   const confirmed = (): void => (signature ? enter(signature, ctx, facts, knock(house, operation, signature, ctx, facts), unread) : confirm(house, operation, facts, organization));
   // The body may have taken its time. Other writes are asked in their transaction alone.
   if (signature || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
@@ -271,43 +303,68 @@ function confirm<Context, M extends Membership>(house: House<Context, M>, operat
   facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membershipNow(caller, organization));
 }
 
-type ReadBody = { body: unknown; sent: ReadonlySet<string>; unread: Buffer | null; file: Input<TObject, TObject, never>["file"]; staged: StagedFile | null };
+type ReadBody = {
+  body: unknown;
+  sent: ReadonlySet<string>;
+  unread: Buffer | null;
+  file: Input<TObject, TObject, never>["file"];
+  staged: StagedFile | null;
+  /** Of a large body: held until the request is over. */
+  lease: BodyLease | null;
+};
 const NOTHING_SENT: ReadonlySet<string> = new Set();
 
-async function readBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context): Promise<ReadBody> {
-  const none: ReadBody = { body: null, sent: NOTHING_SENT, unread: null, file: null, staged: null };
-  const shape = operation.body;
-  if (shape.kind === "none") {
+async function readBody<Context, M extends Membership>(
+  house: House<Context, M>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context,
+  facts: RequestFacts<M>,
+): Promise<ReadBody> {
+  const none: ReadBody = { body: null, sent: NOTHING_SENT, unread: null, file: null, staged: null, lease: null };
+  const operationBody = operation.body;
+  if (operationBody.kind === "none") {
     await skipBody(ctx, house.limits);
     return none;
   }
-  if (shape.kind === "json") {
-    const bytes = await readBytes(ctx, house.limits);
-    if (bytes && bytes.length > (shape.unreadAbove ?? Infinity)) return { ...none, unread: bytes };
-    const value = bytes && parseJson(bytes, "body");
-    if (value === null) {
-      if (shape.optional) return none;
-      throw badRequest("A JSON body is required: the request has none");
+  // Signed bodies come from whoever knows the address: they are counted for that.
+  const intake: Intake = { budget: house.budget, caller: facts.caller?.publicId ?? ctx.path };
+  const { bounds } = operationBody;
+  const { limits } = house;
+  if (operationBody.kind === "json") {
+    const shape = bodyShape(operationBody.schema, bounds);
+    const received = await receiveJson(ctx, { limits: { ...limits, json: maxBytes(bounds, limits.json, limits) }, intake, shape });
+    try {
+      const bytes = received?.bytes ?? null;
+      if (received && received.bytes.length > (operationBody.unreadAbove ?? Infinity)) return { ...none, unread: bytes, lease: received.lease };
+      const read = bytes && (await readHereOrInThread(house.largeJson, bytes, shape, bounds.asText));
+      if (read === null || read.value === null) {
+        if (!operationBody.optional) throw badRequest("A JSON body is required: the request has none");
+        received?.lease?.release();
+        return none;
+      }
+      return { ...none, body: read.value, sent: new Set(read.sent), lease: received?.lease ?? null };
+    } catch (error) {
+      received?.lease?.release();
+      throw error;
     }
-    const sent = sentKeys(value);
-    const problems = validate(shape.schema, value, "plain", "body");
-    if (problems) throw invalid(problems);
-    return { ...none, body: value, sent };
   }
-  const form = await readForm(ctx, shape, house.limits, house.evidence);
+  const form = await readForm(ctx, operationBody, { limits, evidence: house.evidence, intake });
   try {
-    const sent = sentKeys(form.json);
-    const problems = validate(shape.schema, form.json, "plain", shape.part);
-    if (problems) throw invalid(problems);
-    return { body: form.json, sent, unread: null, file: form.file, staged: form.staged };
+    const shape = partShape(operationBody.part, operationBody.schema, bounds);
+    const { value, sent } = await readHereOrInThread(house.largeJson, form.json, shape, bounds.asText);
+    // Evidence is on the disk by now, and storing it elsewhere may take long.
+    if (form.staged && form.json.length <= SMALL_BODY_BYTES) form.lease?.release();
+    return { body: value, sent: new Set(sent), unread: null, file: form.file, staged: form.staged, lease: form.lease };
   } catch (error) {
+    form.lease?.release();
     if (form.staged) await house.evidence.discard([form.staged]);
     throw error;
   }
 }
 
-const sentKeys = (value: unknown): ReadonlySet<string> =>
-  typeof value === "object" && value !== null ? new Set(Object.keys(value)) : NOTHING_SENT;
+/** Here, or in a thread, by its size. */
+const readHereOrInThread = async (largeJson: LargeJsonReader, bytes: Buffer, shape: JsonShape, asText: readonly string[]): Promise<ReadJson> =>
+  bytes.length > LARGE_JSON_BYTES ? largeJson.read(bytes, shape, asText) : readJson(bytes, shape);
 
 /** @returns what a read was answered with, if that can be sent again. */
 async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<Representation | null> {

@@ -7,6 +7,8 @@
 import type { Readable } from "node:stream";
 import type { Static, TObject, TSchema } from "typebox";
 import type { Feature, OrgPermission, Permission } from "../domain/access.ts";
+import { CONFIGURATION } from "./read-json.ts";
+import type { JsonBounds } from "./read-json.ts";
 
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 
@@ -16,8 +18,9 @@ export type OperationStatus = "current" | "deprecated" | "unlisted" | "removed";
 /**
  * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of more than
  * `unreadAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up everybody else.
+ * `bounds` say how much of it is taken at all; its bytes were scanned for that also where it is handed over unread.
  */
-export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean; unreadAbove?: number };
+export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean; bounds: JsonBounds; unreadAbove?: number };
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
 export type FormBody<T extends TSchema = TSchema> = {
@@ -27,6 +30,8 @@ export type FormBody<T extends TSchema = TSchema> = {
   /** Field part that holds the JSON: `data_json`, or `payload` for policies. */
   part: string;
   schema: T;
+  /** How much JSON is taken. */
+  bounds: JsonBounds;
   /** The file part. `memory` files are handed over as bytes (templates, policies), `evidence` ones are staged in the vault. */
   file: { part: string; description: string; kind: "memory" | "evidence" } | null;
 };
@@ -160,5 +165,8 @@ export const operationFor =
     declaration;
 
 export const NO_BODY: NoBody = { kind: "none" };
-export const json = <T extends TSchema>(schema: T): JsonBody<T> => ({ kind: "json", schema, optional: false });
-export const optionalJson = <T extends TSchema>(schema: T): JsonBody<T> => ({ kind: "json", schema, optional: true });
+/** A JSON body that must be there. `bounds`: those of configuration unless said otherwise. */
+export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({ kind: "json", schema, optional: false, bounds });
+/** A JSON body that may be missing or null. */
+export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({ kind: "json", schema, optional: true, bounds });
+export { CONFIGURATION, LARGE_JSON_BYTES, RECORD, REPORT } from "./read-json.ts";

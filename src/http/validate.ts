@@ -12,6 +12,7 @@ import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
 import type { TSchema } from "typebox";
 import { isLinkable, isRemote } from "../domain/urls.ts";
 import type { FieldErrors } from "../errors.ts";
+import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "./json-scan.ts";
 
 /** Formats of texts, with the words for what is expected. */
 const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
@@ -116,11 +117,10 @@ function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
 }
 
 /** The dotted path of a field; a key or a path of absurd length is cut. */
-const pathText = (path: readonly string[]): string => {
-  const keys = path.slice(0, PATH_KEYS).map((key) => cut(key, PATH_KEY_CHARACTERS));
-  return path.length > PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
+export const pathText = (path: readonly string[]): string => {
+  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => cut(key, PATH_KEY_CHARACTERS));
+  return path.length > MAX_PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
 };
-const PATH_KEYS = 12;
 const PATH_KEY_CHARACTERS = 256;
 
 /**
@@ -244,8 +244,7 @@ function branchTypes(schema: unknown): string[] {
   return [...new Set(branches.flatMap((branch) => branch.type ?? []))];
 }
 
-/** How deep JSON may nest: far beyond any real report, far below what a recursive serialiser survives. */
-export const MAX_JSON_DEPTH = 128;
+export { MAX_JSON_DEPTH };
 
 /**
  * What no schema says but storage demands: text that is Unicode without NUL, numbers that JSON can write again, nesting that

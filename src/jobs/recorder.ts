@@ -4,7 +4,7 @@
  */
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { AppError, unavailable } from "../errors.ts";
+import { AppError, tooCostly, unavailable } from "../errors.ts";
 import type { AuditEntry } from "../store/audit.ts";
 import type { EnvironmentRow, PhysicalType } from "../store/environments.ts";
 import type { Store } from "../store/index.ts";
@@ -12,6 +12,8 @@ import type { Actor } from "../store/recording.ts";
 import type { ReevaluatePayload } from "../store/reevaluation.ts";
 import { isStorageFailure } from "../store/writer.ts";
 import type { Writer } from "../store/writer.ts";
+import { createPlaces } from "../vault/places.ts";
+import type { Places } from "../vault/places.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "../workers/recording-worker.ts";
@@ -38,6 +40,15 @@ function troubleOf(error: unknown): string | null {
   return unwritten ? "The report could not be stored. Nothing was changed. Please try again" : null;
 }
 
+/** Milliseconds that the text of one report may take to read: a hundred thousand pods take a twentieth of it. */
+const READING_MS = 30_000;
+
+/** 413 where the thread ended, or had to be ended, because of the text that it was reading. Nothing was recorded then. */
+function readingError(error: unknown): unknown {
+  const isItsFault = (error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began);
+  return isItsFault ? tooCostly("The report", error) : error;
+}
+
 /** After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by itself. */
 const CHECKPOINT_WRITES = 256;
 
@@ -48,14 +59,17 @@ export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult | 
 export type Recorder = ReturnType<typeof createRecorder>;
 
 type RecorderParts = {
-  store: Store; writer: Writer; now(): number; pool: RecordingPool | null; checkpoints?: "own" | "external"; mostWaiting?: number; jobsAdded?(): void;
+  store: Store; writer: Writer; now(): number; pool: RecordingPool | null;
+  /** Lets one large text be parsed at a time, in whatever thread. */
+  readingTurns?: Places;
+  checkpoints?: "own" | "external"; mostWaiting?: number; jobsAdded?(): void;
 };
 
 /**
  * @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main thread.
  *   `checkpoints`: whether this server empties the write-ahead log. `jobsAdded` is called after the thread committed something that may have added jobs.
  */
-export function createRecorder({ store, writer, now, pool, checkpoints = "own", mostWaiting = MOST_WAITING, jobsAdded = () => undefined }: RecorderParts) {
+export function createRecorder({ store, writer, now, pool, readingTurns = createPlaces(1), checkpoints = "own", mostWaiting = MOST_WAITING, jobsAdded = () => undefined }: RecorderParts) {
   let sequence = 0;
   let artifactsWaiting = 0;
   let last: Promise<unknown> = Promise.resolve();
@@ -168,7 +182,10 @@ export function createRecorder({ store, writer, now, pool, checkpoints = "own", 
       const transfer = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : [];
       return turnFor(Math.ceil(bytes.length / LEAST_BYTES), async () => {
         const number = (sequence += 1);
-        const read = (await pool.run({ type: "read", sequence: number, report, bytes }, { deadline: DEADLINE, transfer })) as ReadResult;
+        const order: RecordingOrder = { type: "read", sequence: number, report, bytes };
+        const read = (await readingTurns.within(() => pool.run(order, { deadline: DEADLINE, allowance: READING_MS, transfer })).catch((error: unknown) => {
+          throw readingError(error);
+        })) as ReadResult;
         if ("refusal" in read) throw new AppError(read.refusal.code, read.refusal.message, read.refusal.fields ? { fields: read.refusal.fields } : {});
         if (await writer.run(() => touch(read.digest))) return { planned: true, index: null };
         return record(pool, number, { environmentId, cause: "report", artifacts: "read", actor, entry: entry(read.count) });

@@ -21,6 +21,8 @@ import { openBucket, PART } from "./bucket.ts";
 import type { BucketSettings, StoredObject } from "./bucket.ts";
 import { disk } from "./disk.ts";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "./errors.ts";
+import { hashHere } from "./hashing.ts";
+import type { Hashing } from "./hashing.ts";
 import { digestAt, placeOf } from "./layout.ts";
 import { createPlaces } from "./places.ts";
 import { createReceiving, verdictOf } from "./receiving.ts";
@@ -73,16 +75,17 @@ const PAGE = 1000;
  * Opens the vault; asks the store for nothing yet. `staging` is a local directory, made where it is missing; `ids` gives names that are
  * unique over restarts and fit for file names. `pageSize` is for tests.
  */
-export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE }: {
+export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, hashing = hashHere }: {
   settings: BucketSettings;
   prefix: string;
   staging: string;
   ids: () => string;
   pageSize?: number;
+  hashing?: Hashing | undefined;
 }): S3Vault {
   createDurably(staging);
   const bucket = openBucket(settings);
-  const waiting = createStaging({ directory: staging, ids, disk });
+  const waiting = createStaging({ directory: staging, ids, disk, hashing });
   const receiving = createReceiving(waiting, place);
   const [single, parts] = [createPlaces(UPLOADS.single), createPlaces(UPLOADS.parts)];
   /** Digest -> when (monotonic milliseconds) a publish last found its content there; the oldest first. */
@@ -121,7 +124,7 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE }:
   async function upload(entry: Entry, key: string): Promise<void> {
     const { content, digest, size } = entry;
     if (Buffer.isBuffer(content)) return bucket.put(key, content, digest);
-    const file = (): AsyncIterable<Buffer> => whole(digest, createReadStream(waiting.pathOf(entry), { highWaterMark: BLOCK }));
+    const file = (): AsyncIterable<Buffer> => wholeFile(digest, waiting.pathOf(entry), hashing);
     if (size <= PART) await single.within(async () => bucket.put(key, await buffer(file()), digest));
     else await parts.within(() => bucket.putParts(key, file(), size));
   }
@@ -280,6 +283,25 @@ function missing(digest: string): never {
 function unreadable({ key }: Source, error: unknown): Error {
   if (error instanceof EvidenceUnavailableError || error instanceof MissingEvidenceError) return error;
   return new EvidenceUnavailableError(`GET ${key}: ${error instanceof Error ? error.message : String(error)}`);
+}
+
+/** The blocks of a received file, hashed as `hashing` does it: the last one is held back until the hash of all is known. @throws DamagedEvidenceError */
+async function* wholeFile(digest: string, path: string, hashing: Hashing): AsyncGenerator<Buffer, void, undefined> {
+  const hash = hashing.begin();
+  try {
+    let held: Buffer | null = null;
+    for await (const block of createReadStream(path, { highWaterMark: BLOCK }) as AsyncIterable<Buffer>) {
+      if (held) yield held;
+      // Memory of its own can move to a thread.
+      const own = block.byteLength === block.buffer.byteLength ? block : Buffer.from(new Uint8Array(block).buffer);
+      held = await hash.update(own, own.length);
+    }
+    const actual = await hash.digest();
+    if (actual !== digest) throw new DamagedEvidenceError(digest, `its content has the digest ${actual}`);
+    if (held) yield held;
+  } finally {
+    hash.abandon();
+  }
 }
 
 /** The same blocks, of whole content: the last one is held back until the hash of all is known. @throws DamagedEvidenceError */

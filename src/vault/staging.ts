@@ -6,13 +6,15 @@
 // Invariants: the hash covers the very bytes that are written (blocks are copied, a source may reuse its buffers); a
 // file in the staging directory belongs to exactly one entry of this process or to a dead process; nothing in the
 // staging directory is worth keeping over a restart.
-import { createHash, hash } from "node:crypto";
+import { hash } from "node:crypto";
 import { constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { remove, writeAll } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { TooLargeError } from "./errors.ts";
+import { hashHere } from "./hashing.ts";
+import type { ContentHash, Hashing } from "./hashing.ts";
 
 /** Content that was received whole and waits for `publish` or `discard`. `size` in bytes, `digest` SHA-256 in hex. */
 export type Staged = { readonly digest: string; readonly size: number; readonly token: string };
@@ -54,7 +56,12 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
 const MODE = 0o400;
 
 /** Manages `directory`, which must exist. `ids` gives names that are unique over processes (they become file names). */
-export function createStaging({ directory, ids, disk }: { directory: string; ids: () => string; disk: Disk }): Staging {
+export function createStaging({ directory, ids, disk, hashing = hashHere }: {
+  directory: string;
+  ids: () => string;
+  disk: Disk;
+  hashing?: Hashing;
+}): Staging {
   const entries = new Map<string, Entry>();
   const names = new Set<string>();
   let held = 0;
@@ -85,7 +92,7 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
     const path = join(directory, token);
     let chunks: Buffer[] = [];
     let size = 0;
-    let large: { fd: number; hash: ReturnType<typeof createHash>; block: Buffer; filled: number } | null = null;
+    let large: { fd: number; hash: ContentHash; block: Buffer; filled: number } | null = null;
 
     /** Moves from memory to a file. The chunks so far are the beginning of the first block (HELD_LIMIT < BLOCK). */
     async function spill(): Promise<NonNullable<typeof large>> {
@@ -95,7 +102,7 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
       let filled = 0;
       for (const chunk of chunks) filled += chunk.copy(block, filled);
       forgetChunks();
-      return { fd, hash: createHash("sha256"), block, filled };
+      return { fd, hash: hashing.begin(), block, filled };
     }
 
     function forgetChunks(): void {
@@ -104,9 +111,8 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
     }
 
     async function writeBlock(to: NonNullable<typeof large>): Promise<void> {
-      const bytes = to.block.subarray(0, to.filled);
-      to.hash.update(bytes);
-      await writeAll(disk, to.fd, bytes);
+      await writeAll(disk, to.fd, to.block.subarray(0, to.filled));
+      to.block = await to.hash.update(to.block, to.filled);
       to.filled = 0;
     }
 
@@ -133,7 +139,7 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
       async finish(): Promise<Entry> {
         if (large !== null) {
           if (large.filled > 0) await writeBlock(large);
-          return { token, size, digest: large.hash.digest("hex"), content: large.fd };
+          return { token, size, digest: await large.hash.digest(), content: large.fd };
         }
         const content = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, size);
         return { token, size, digest: hash("sha256", content), content };
@@ -142,6 +148,7 @@ export function createStaging({ directory, ids, disk }: { directory: string; ids
       async abandon(): Promise<void> {
         forgetChunks();
         if (large !== null) {
+          large.hash.abandon();
           await disk.close(large.fd).catch(() => {});
           await removeQuietly(path);
         }

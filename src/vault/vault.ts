@@ -19,6 +19,7 @@ import { createDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, remove } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
+import type { Hashing } from "./hashing.ts";
 import { digestAt, evidencePath, placeOf, SHARD } from "./layout.ts";
 import { createReceiving, verdictOf } from "./receiving.ts";
 import { createStaging } from "./staging.ts";
@@ -99,13 +100,15 @@ const SMALL_BLOCK = 16 * 1024;
 /**
  * Opens the vault and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root,
  * `staging` must be on the same file system (Error otherwise: a rename would not be one). `ids` gives names that are
- * unique over restarts and fit for file names. `disk` is for tests. Throws ErrnoException when it cannot.
+ * unique over restarts and fit for file names. `disk` is for tests. `hashing` of what is received: here, unless given. Throws ErrnoException
+ * when it cannot.
  */
-export function openVault({ directory, staging, ids, disk = realDisk }: {
+export function openVault({ directory, staging, ids, disk = realDisk, hashing }: {
   directory: string;
   staging: string;
   ids: () => string;
   disk?: Disk;
+  hashing?: Hashing | undefined;
 }): Vault {
   createDurably(directory);
   createDurably(staging);
@@ -113,7 +116,7 @@ export function openVault({ directory, staging, ids, disk = realDisk }: {
     throw new Error(`the staging directory ${staging} must be on the same file system as ${directory}`);
   }
   const directories = createDirectories({ root: directory, disk });
-  const waiting = createStaging({ directory: staging, ids, disk });
+  const waiting = createStaging({ directory: staging, ids, disk, ...(hashing ? { hashing } : {}) });
   const receiving = createReceiving(waiting, place);
   /** Digest -> when (monotonic milliseconds) this process last made its file durable and young. */
   const confirmed = new Map<string, number>();

@@ -9,6 +9,8 @@
 import { NEEDS_MEMORY, jqMessage, reasonAgainst, summaryProgram, summaryRow, trouble } from "../domain/attestation/custom.ts";
 import type { ExpressionRun, RuleOutcome, Summary } from "../domain/attestation/custom.ts";
 import { unavailable } from "../errors.ts";
+import { JsonText, stringifyJson } from "../http/json-text.ts";
+import { firstElements } from "./json-elements.ts";
 import type { CustomTypeResult, JqTask, SchemaResult, SchemaTask } from "./custom-type-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
@@ -26,7 +28,7 @@ export type CustomVerdict = { mismatch: string } | { outcomes: RuleOutcome[]; su
 export type CustomTypes = {
   /** What does not compile in a definition, by field; empty when all does. @throws AppError unavailable when the server is too busy. */
   check(lane: string, definition: TypeDefinition): Promise<Record<string, string>>;
-  /** Judges data; `now` in epoch seconds is the time that expressions see. @throws AppError unavailable when the server is too busy. */
+  /** Judges data, a value or a JsonText; `now` in epoch seconds is the time that expressions see. @throws AppError unavailable when the server is too busy. */
   judge(lane: string, definition: TypeDefinition, data: unknown, now: number): Promise<CustomVerdict>;
 };
 
@@ -96,8 +98,8 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
   }
 
   async function summarize(lane: string, entries: readonly SummaryEntry[], data: unknown, now: number): Promise<Summary> {
-    const elements = Array.isArray(data) ? data.slice(0, MAX_GROUPS) : [data];
-    const input = Buffer.from(elements.map((element) => JSON.stringify(element)).join("\n"));
+    const { elements, count } = elementsOf(data);
+    const input = Buffer.from(elements.join("\n"));
     const groups: Summary["groups"] = elements.map(() => []);
     let left = SUMMARY_TIME;
     for (const { name, expression } of elements.length === 0 ? [] : entries) {
@@ -114,7 +116,7 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
       }
       groups.forEach((rows, place) => rows.push(summaryRow(name, lines[place], missing)));
     }
-    return { groups, left_out: Array.isArray(data) ? data.length - elements.length : 0 };
+    return { groups, left_out: count - elements.length };
   }
 
   return {
@@ -138,7 +140,7 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
     },
 
     async judge(lane, { schema, rules, summary }, data, now) {
-      const input = Buffer.from(JSON.stringify(data));
+      const input = Buffer.from(stringifyJson(data));
       if (schema !== null) {
         const outcome = await fit(lane, { kind: "schema", schema, data: input }, CHECK_TIME);
         // A schema that is not in force proves nothing about the data, so the data is refused.
@@ -150,6 +152,13 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
       return { outcomes, summary: summary && (await summarize(lane, summary, data, now)) };
     },
   };
+}
+
+/** JSON texts of what a summary has a group for each, the first of them, and how many there are. */
+function elementsOf(data: unknown): { elements: string[]; count: number } {
+  if (data instanceof JsonText) return data.text.startsWith("[") ? firstElements(data.text, MAX_GROUPS) : { elements: [data.text], count: 1 };
+  const elements: readonly unknown[] = Array.isArray(data) ? data : [data];
+  return { elements: elements.slice(0, MAX_GROUPS).map((element) => JSON.stringify(element)), count: elements.length };
 }
 
 const NOTHING = new Uint8Array(0);

@@ -19,6 +19,7 @@ import type { PhysicalType } from "../store/environments.ts";
 import { openStore } from "../store/index.ts";
 import { digestOf } from "../store/recording.ts";
 import type { Actor, Plan } from "../store/recording.ts";
+import { collectGarbage } from "./reclaim.ts";
 import { serveTasks } from "./task.ts";
 
 /** What the thread is started with: the data directory, and whether this server empties the write-ahead log. */
@@ -84,6 +85,9 @@ async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { t
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { refusal: { code: error.code, message: error.message, fields: error.fields } };
+  } finally {
+    // What the text left behind would otherwise still be there while the report is recorded.
+    setImmediate(collectGarbage);
   }
 }
 

@@ -8,6 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Feature, Role } from "../../src/domain/access.ts";
 import { arrive } from "../../src/http/arrive.ts";
+import { createBodyBudget } from "../../src/http/body-budget.ts";
 import { mountOperations } from "../../src/http/mount.ts";
 import type { Caller, House, Membership, RequestFacts } from "../../src/http/mount.ts";
 import { json, operationFor } from "../../src/http/operation.ts";
@@ -58,6 +59,8 @@ const house: House<Context> = {
   read: (work) => work(),
   answers: { state: 1, get: () => undefined, keep: () => undefined },
   evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  budget: createBodyBudget({ bytes: 1000 }),
+  largeJson: { read: () => Promise.reject(new Error("not here")) },
   admit: () => undefined,
   translate: (error) => error,
   baseUrl: () => "http://assay.test",

@@ -8,6 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
 import { arrive } from "../../src/http/arrive.ts";
+import { createBodyBudget } from "../../src/http/body-budget.ts";
 import { mountOperations } from "../../src/http/mount.ts";
 import type { House } from "../../src/http/mount.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
@@ -50,6 +51,8 @@ const house = (checkResponses: boolean): House<null> => ({
   read: (work) => work(),
   answers: { state: 1, get: (key) => kept.get(key)?.value, keep: (key, value, size) => void kept.set(key, { value, size }) },
   evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  budget: createBodyBudget({ bytes: 1000 }),
+  largeJson: { read: () => Promise.reject(new Error("not here")) },
   admit: () => undefined,
   translate: (error) => error,
   baseUrl: () => "http://assay.test",

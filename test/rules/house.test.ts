@@ -18,8 +18,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   vault: ["domain", "errors.ts", "log.ts"],
   // What a backup is, how one is made, read and restored: whole data directories.
   backup: ["store", "vault", "packages/tar.ts", "domain", "options.ts", "log.ts", "workers/reclaim.ts"],
-  // The recording thread reads reports: their shapes, and how bodies are checked. The package thread shows records as answers do.
-  workers: ["store", "backup", "evidence.ts", "vault/vault.ts", "domain", "errors.ts", "log.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
+  // The recording thread reads reports, another one reads other large bodies: their shapes, and how bodies are checked. The package thread shows records as answers do.
+  workers: ["store", "backup", "evidence.ts", "vault/vault.ts", "vault/hashing.ts", "vault/places.ts", "domain", "errors.ts", "log.ts", "http/read-json.ts", "http/json-text.ts", "vault/layout.ts", "vault/errors.ts", "api/report-shapes.ts", "api/urls.ts", "packages"],
   packages: ["api", "store", "vault/layout.ts", "domain", "errors.ts", "assets.ts"],
   http: ["errors.ts", "log.ts", "domain/access.ts", "domain/addresses.ts", "domain/networks.ts", "domain/urls.ts"],
   api: ["http", "store", "vault", "workers", "domain", "errors.ts"],
@@ -39,7 +39,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "fresh-directory.ts": [],
   "certificates.ts": [],
   "systemd.ts": ["log.ts"],
-  "threads.ts": ["assets.ts", "jobs", "workers"],
+  "threads.ts": ["assets.ts", "http/read-json.ts", "vault/places.ts", "jobs", "workers"],
   "chores.ts": ["*"],
   "room.ts": ["store/writer.ts", "domain/quantities.ts", "errors.ts", "log.ts"],
   "evidence.ts": ["store", "vault"],

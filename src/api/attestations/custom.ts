@@ -1,10 +1,13 @@
 import { Type } from "typebox";
 import { judgeCustom } from "../../domain/attestation/custom.ts";
 import { customLabel } from "../../domain/attestation/kinds.ts";
-import { invalid } from "../../errors.ts";
-import { findUnstorable } from "../../http/validate.ts";
+import { AppError, invalid } from "../../errors.ts";
+import { RECORD } from "../../http/operation.ts";
+import { NOT_JSON } from "../../http/read-json.ts";
 import type { CustomVerdict } from "../../workers/custom-types.ts";
 import { definitionOf } from "../custom-attestation-types.ts";
+import type { Context } from "../kit.ts";
+import { readNested } from "../nested-json.ts";
 import { NAME_LENGTH } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
@@ -13,21 +16,22 @@ type Judged = { data: unknown; version: number; verdict: Exclude<CustomVerdict, 
 
 /**
  * A text that holds the JSON of an object or array stands for that; any other value for itself (operations.md, Attestation).
- * @throws AppError invalid for JSON in a text that cannot be stored.
+ * @throws AppError invalid for JSON in a text that cannot be stored, too_large for JSON of too many values.
  */
-function dataOf(value: unknown): unknown {
-  if (typeof value !== "string") return value;
-  let held: unknown;
+async function dataOf(context: Context, value: unknown): Promise<unknown> {
+  if (typeof value !== "string" || !/^[ \t\r\n]*[[{]/.test(value)) return value;
   try {
-    held = JSON.parse(value);
-  } catch {
-    return value;
+    return await readNested(context, value, { field: FIELD, what: `The JSON in '${FIELD}'`, bounds: RECORD, asText: true });
+  } catch (error) {
+    const [problem] = error instanceof AppError && error.fields ? Object.entries(error.fields) : [];
+    if (!problem) throw error;
+    const [place, text] = problem;
+    if (text.startsWith(NOT_JSON)) return value;
+    throw invalid({ [FIELD]: `${FIELD}.${place}: ${text}` });
   }
-  if (typeof held !== "object" || held === null) return value;
-  const problem = findUnstorable(held);
-  if (problem) throw invalid({ attestation_data: `attestation_data.${problem[0]}: ${problem[1]}` });
-  return held;
 }
+
+const FIELD = "attestation_data";
 
 export const postCustom = attestation({
   segment: "custom",
@@ -42,10 +46,11 @@ export const postCustom = attestation({
     attestation_data: Type.Unknown({ description: "Any JSON value. A text that holds the JSON of an object or array counts as that object or array" }),
   },
   label: ({ type_name }) => customLabel(type_name),
-  async prepare({ store, organization, customTypes, now }, { type_name, attestation_data }): Promise<Judged> {
+  async prepare(context, { type_name, attestation_data }): Promise<Judged> {
+    const { store, organization, customTypes, now } = context;
     const type = store.customAttestationTypes.require(organization, type_name);
     if (type.archived_at !== null) throw invalid({ type_name: `Custom attestation type '${type_name}' has been archived for org '${organization.name}'` });
-    const data = dataOf(attestation_data);
+    const data = await dataOf(context, attestation_data);
     const latest = store.customAttestationTypes.latest(type.id);
     const verdict = await customTypes.judge(`type ${type.id}`, definitionOf(latest), data, now());
     if ("mismatch" in verdict) throw invalid({ attestation_data: verdict.mismatch });

@@ -10,8 +10,10 @@ import type { Judgement } from "../../domain/attestation/judgement.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { ATTESTATION_NAME, TRAIL_NAME } from "../../domain/names.ts";
 import { badRequest, notFound } from "../../errors.ts";
-import { json } from "../../http/operation.ts";
+import { RECORD, json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
+import type { JsonBounds } from "../../http/read-json.ts";
+import { stringifyJson } from "../../http/json-text.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
 import type { ArtifactInTrailRow } from "../../store/artifacts.ts";
 import type { AttestationRow, NewAttestation } from "../../store/attestations.ts";
@@ -60,6 +62,8 @@ type Kind<P extends Record<string, TSchema>, Prepared> = {
   summary: string;
   description: string;
   payload: P;
+  /** How much JSON is taken, where that is not what all kinds take. */
+  bounds?: JsonBounds;
   /** Whether further fields are taken; `facts` decides what becomes of them. */
   open?: true;
   /**
@@ -91,6 +95,7 @@ export function attestation<P extends Record<string, TSchema>, Prepared = null>(
     component: kind.form ?? "",
     part: "data_json",
     schema,
+    bounds: kind.bounds ?? RECORD,
     file: { part: "attachment_file", description: "Evidence: one file of any kind", kind: "evidence" },
   };
   const example: Example = {
@@ -109,7 +114,7 @@ export function attestation<P extends Record<string, TSchema>, Prepared = null>(
     audit: "attestation.reported",
     params: TrailPath,
     query: Closed({}),
-    body: kind.form ? form : json(schema),
+    body: kind.form ? form : json(schema, kind.bounds ?? RECORD),
     responses: {
       201: { description: "Recorded", schema: Ok },
       404: { description: "No such flow, or the trail holds no artifact of that fingerprint", schema: Message },
@@ -234,7 +239,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     annotations_json: JSON.stringify(common.annotations ?? {}),
     external_urls_json: toJson(common.external_urls),
     user_data_json: toJson(common.user_data),
-    payload_json: JSON.stringify(kind.facts(payload, prepared)),
+    payload_json: stringifyJson(kind.facts(payload, prepared)),
     reasons_json: JSON.stringify(verdict.reasons),
     overridden_type: overridden,
     original_id: original,
@@ -271,7 +276,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     // true on a repeat, null on the first report of a name (semantics 3.5).
     is_reattestation: previous ? true : null,
     git_commit_info: commit,
-    repo_info: presentEventRepoInfo(toJson(common.repo_info)),
+    repo_info: presentEventRepoInfo(common.repo_info),
   });
   const status = store.evaluation.evaluate(trail.id, at);
   context.note({

@@ -4,11 +4,12 @@ import type { Static } from "typebox";
 import { judgeDecision } from "../../domain/attestation/decision.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
-import { parseJson } from "../../http/body.ts";
-import { NO_BODY } from "../../http/operation.ts";
+import { NO_BODY, RECORD } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { operation } from "../kit.ts";
+import type { Context } from "../kit.ts";
+import { readNested } from "../nested-json.ts";
 import { NAME_LENGTH } from "../shapes.ts";
 import { COMMON, attestation } from "./report.ts";
 
@@ -33,9 +34,10 @@ const PAYLOAD = {
  * The data of a decision, whichever way it came.
  * @throws AppError 400 with the place below `attestation_data` (operations, System).
  */
-function decisionData(given: unknown): Static<typeof DecisionData> {
+async function decisionData(context: Context, given: unknown): Promise<Static<typeof DecisionData>> {
   try {
-    const data = typeof given === "string" ? parseJson(given, "") : given;
+    const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD, asText: false };
+    const data = typeof given === "string" ? await readNested(context, given, nested) : given;
     const problems = validate(DecisionData, data, "plain", "");
     if (problems) throw invalid(problems);
     return data as Static<typeof DecisionData>;
@@ -57,7 +59,9 @@ export const postSystem = attestation({
     "The version that the control has now is kept with it; a control that does not exist is accepted, and has none. Fields of one's own are kept.",
   payload: PAYLOAD,
   open: true,
-  prepare: async (_context, { attestation_data: data }) => decisionData(data),
+  // The data is looked into, so that it comes as a value.
+  bounds: { ...RECORD, asText: ["user_data"] },
+  prepare: (context, { attestation_data: data }) => decisionData(context, data),
   judge: ({ type_name, control }, data) => judgeDecision({ type_name, control, attestation_data: data }),
   label: ({ type_name }) => storedLabel(type_name),
   columns: ({ store, organization }, { control }) => ({ control, control_version: store.controls.find(organization.id, control)?.version ?? null }),

@@ -1,0 +1,21 @@
+/** JSON that came inside of a body: as a text, or as a file. It is bounded, and where it is large read in a thread, as a body is. */
+import type { ScanBounds } from "../http/json-scan.ts";
+import { LARGE_JSON_BYTES, readJson } from "../http/read-json.ts";
+import type { JsonShape } from "../http/read-json.ts";
+import type { Context } from "./kit.ts";
+
+/**
+ * Reads it. `field` is blamed for what is wrong with it as a whole, `what` begins the sentence of a 413. `asText`: a large object or list
+ * comes back as JsonText.
+ * @throws AppError as readJson and LargeJsonReader do.
+ */
+export async function readNested(
+  { largeJson }: Pick<Context, "largeJson">,
+  content: string | Buffer,
+  { field, what, bounds, asText }: { field: string; what: string; bounds: ScanBounds; asText: boolean },
+): Promise<unknown> {
+  const bytes = Buffer.from(content as string);
+  const shape: JsonShape = { root: field, what, bounds, schema: null, takesNull: true };
+  const { value } = bytes.length > LARGE_JSON_BYTES ? await largeJson.read(bytes, shape, asText ? "whole" : []) : readJson(bytes, shape);
+  return value;
+}
