@@ -36,8 +36,10 @@ bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts and 1,000,00
 fixture: | $(INSTALLED) ## keep a database of this schema for the upgrade tests of all later versions; at a release that changed the schema
 	$(NODE) test/cases/upgrades/make.ts
 
-crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost and every snapshot is whole
+crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost; then send it every attack, also in 512 MB
 	$(NODE) test/crash/main.ts
+	$(NODE) test/attacks/loop-delay.ts
+	$(NODE) test/attacks/memory.ts
 
 soak: dist/assay ## ten minutes of mixed load with a backup and restore every minute and kill -9 every 20 s
 	$(NODE) test/soak/main.ts

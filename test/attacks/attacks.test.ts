@@ -1,0 +1,56 @@
+/**
+ * Some of the attack list, within seconds: each kind of body, refused and accepted. The whole list, and the run in 512 MB of memory, are
+ * parts of `make crash`.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { World } from "./attack.ts";
+import { ATTACKS } from "./index.ts";
+import { holdsLoop } from "./loop-delay.ts";
+import { startProbed } from "./probed.ts";
+import { prepareWorld } from "./world.ts";
+
+const test = suite("attacks");
+const directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
+let server: Awaited<ReturnType<typeof startProbed>>;
+let world: World;
+test.before(async () => {
+  server = await startProbed(directory);
+  world = await prepareWorld(server.url);
+});
+test.after(async () => {
+  await server.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const QUICK = [
+  "27 MB of {} in the list of a report",
+  "1,490,000 keys in one object of a report",
+  "27 MB of {} in the name of a flow",
+  "2,200,000 tag keys",
+  "9.9 MB of {} in the JSON part of a form",
+  "8 MB of nested [ in a report",
+  "8 MB of nested [ in user data",
+  "31 MB of user data of an artifact",
+  "user data of 190,000 values, each object with a key of its own",
+  "data of a custom type with 95,000 keys",
+  "data of a decision as a text that holds 3.9 MB of {}",
+  "issues with 190,000 values of their own",
+];
+
+for (const name of QUICK)
+  test(`${name}: is answered as it should be, and holds nobody up`, async () => {
+    const attack = ATTACKS.find((one) => one.name === name);
+    assert.ok(attack, `there is no attack called ${name}`);
+    const { problems } = await holdsLoop(server, world, attack);
+    assert.equal(problems, []);
+  });
+
+test("names of attacks are unique", () => {
+  assert.is(new Set(ATTACKS.map(({ name }) => name)).size, ATTACKS.length);
+});
+
+test.run();

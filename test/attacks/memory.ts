@@ -1,0 +1,68 @@
+// Part of `make crash`: sends the whole attack list to the packaged executable in a control group of 512 MB, one attack after the other and
+// then several at once. The process must stay alive, answer each attack as its row says, and serve afterwards.
+//
+//   node test/attacks/memory.ts [pattern]
+//
+// Ends with 1 when it does not, and says so and ends with 0 where no control group can be made.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { start } from "../binary/executable.ts";
+import { createMemoryGroup } from "./cgroup.ts";
+import { MALLOC_SETTINGS } from "../../src/cli/malloc.ts";
+import { ATTACKS } from "./index.ts";
+import { APPLY_FILE, prepareWorld, problemOf, send } from "./world.ts";
+
+const LIMIT_BYTES = 512 << 20;
+/** Attacks that are under way at once in the second half. */
+const AT_ONCE = 4;
+
+const attacks = ATTACKS.filter(({ name }) => new RegExp(process.argv[2] ?? "").test(name));
+const made = createMemoryGroup(`assay-attacks-${process.pid}`, LIMIT_BYTES);
+if (typeof made === "string") {
+  console.log(`SKIPPED: attacks in ${LIMIT_BYTES >> 20} MB of memory: ${made}`);
+  process.exit(0);
+}
+const group = made;
+const directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
+const applyFile = join(directory, "apply.yaml");
+writeFileSync(applyFile, APPLY_FILE);
+// The shell enters the group and becomes the server, so that all of its memory is counted.
+const shell = ["-c", `echo $$ > "$0" && exec "$@"`];
+const server = await start([...shell, group.entry, process.env["ASSAY_EXECUTABLE"] ?? join(import.meta.dirname, "..", "..", "dist", "assay"),
+  "serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--log-level", "error", "--bootstrap", applyFile], { executable: "/bin/sh", env: MALLOC_SETTINGS });
+const problems: string[] = [];
+let ended: string | null = null;
+void server.exited.then((exit) => (ended = JSON.stringify(exit)));
+const world = await prepareWorld(server.url);
+// A test that is stopped must not leave it behind.
+process.once("SIGTERM", () => process.exit(1));
+const mb = (bytes: number | null): string => (bytes === null ? "?" : (bytes / 1_048_576).toFixed(0));
+
+async function attack(one: (typeof ATTACKS)[number], crowded: boolean): Promise<void> {
+  if (ended !== null) return;
+  const requests = Array.from({ length: crowded ? 1 : (one.parallel ?? 1) }, () => one.request(world));
+  const answers = await Promise.all(requests.map((request) => send(server.url, request)));
+  for (const answer of answers) {
+    const problem = problemOf(one, answer, { crowded });
+    if (problem !== null) problems.push(problem);
+  }
+  console.log(`${one.name}: at most ${mb(group.peak())} MB until now${ended === null ? "" : `; THE SERVER ENDED: ${ended}`}`);
+}
+
+for (const one of attacks) await attack(one, false);
+console.log(`${AT_ONCE} at once:`);
+const left = [...attacks, ...attacks];
+const lane = async (): Promise<void> => {
+  for (let one = left.shift(); one !== undefined; one = left.shift()) await attack(one, true);
+};
+await Promise.all(Array.from({ length: AT_ONCE }, lane));
+const ready = ended === null ? await fetch(`${server.url}/ready`).then((answer) => answer.text(), String) : null;
+if (ready !== "OK") problems.push(`afterwards the server ${ended === null ? `answers ${ready}` : `is gone: ${ended}`}\n${server.output()}`);
+const peak = mb(group.peak());
+await server.stop();
+group.remove();
+rmSync(directory, { recursive: true, force: true });
+for (const problem of problems) console.log(`PROBLEM ${problem}`);
+console.log(`${attacks.length} attacks in ${LIMIT_BYTES >> 20} MB: ${problems.length} problems, at most ${peak} MB`);
+process.exitCode = problems.length > 0 ? 1 : 0;
