@@ -49,8 +49,11 @@ export function checkForeignKeys(db: Db, { found, looked }: Sink): void {
   looked("tables", db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").pluck().get() as number);
 }
 
-/** Tables that Litestream keeps in the database that it replicates. */
-const OF_REPLICATION = /^_litestream_/;
+/**
+ * Tables that Litestream keeps in the database that it replicates, with their indexes, as `shapeOf` names them. Not
+ * triggers: Litestream makes none, and a trigger can change records.
+ */
+const LITESTREAM_OBJECT = /^(?:table|index) _litestream_/;
 
 /** Whether the tables and indexes are those of this program. */
 export function checkSchema(db: Db, { found, looked }: Sink): void {
@@ -63,7 +66,7 @@ export function checkSchema(db: Db, { found, looked }: Sink): void {
     if (is === undefined) found(name, "is missing");
     else if (is !== sql) found(name, "is defined otherwise than this program defines it");
   }
-  for (const name of actual.keys()) if (!expected.has(name) && !OF_REPLICATION.test(name)) found(name, "is nothing that this program made");
+  for (const name of actual.keys()) if (!expected.has(name) && !LITESTREAM_OBJECT.test(name)) found(name, "is nothing that this program made");
   looked("tables and indexes", expected.size);
 }
 

@@ -275,6 +275,34 @@ test("tells how far it is, part by part", () =>
     for (const [what, total, reached] of told) assert.ok(total > 0 && reached === total, `${what}: ${reached} of ${total}`);
   }));
 
+const LITESTREAM_TABLES = [
+  "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+  "CREATE TABLE _litestream_lock (id INTEGER)",
+  "CREATE INDEX _litestream_seq_by_seq ON _litestream_seq (seq)",
+];
+
+test("accepts the tables of Litestream, in the database itself and in a restored backup of it", () =>
+  inCopy(async (data) => {
+    tamper(data, ...LITESTREAM_TABLES);
+    const verified = await cli(["verify", "--data", data, "--json"]);
+    assert.equal({ code: verified.code, damage: JSON.parse(verified.out).damage }, { code: 0, damage: 0 });
+
+    const [file, restored] = [join(data, "..", "copy.tar"), join(data, "..", "restored")];
+    assert.is((await cli(["backup", file, "--data", data])).code, 0);
+    assert.is((await cli(["restore", file, "--data", restored])).code, 0);
+    const again = await cli(["verify", "--data", restored]);
+    assert.is(again.code, 0, again.out);
+  }));
+
+test("reports tables that only look like those of Litestream", () =>
+  inCopy(async (data) => {
+    tamper(data, "CREATE TABLE my_litestream_seq (id INTEGER)", "CREATE TRIGGER _litestream_spy AFTER INSERT ON flows BEGIN SELECT 1; END");
+    const { code, out } = await cli(["verify", "--data", data]);
+    assert.is(code, 5);
+    assert.match(out, /table my_litestream_seq: is nothing that this program made/);
+    assert.match(out, /trigger _litestream_spy: is nothing that this program made/);
+  }));
+
 test("says nothing about data that was changed while it was read", () =>
   inCopy(async (data) => {
     await withDataReadOnly(data, async () => tamper(data, "UPDATE flows SET description = 'changed'")).then(
