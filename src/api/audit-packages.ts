@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { createHash } from "node:crypto";
 import { Type } from "typebox";
-import { FINGERPRINT_PREFIX } from "../domain/names.ts";
+import { auditPackageName, FINGERPRINT_PREFIX } from "../domain/names.ts";
 import { AppError, unavailable } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed, Matching, Message } from "../http/schema.ts";
@@ -20,10 +20,11 @@ type TrailParams = { flow_name: string; trail_name: string };
 /** Seconds after which a client that found the server busy may come again. */
 const COME_AGAIN = 10;
 
-/** @throws AppError 404 (messages 12) */
-function trailOf(context: Context, { flow_name, trail_name }: TrailParams): PackageSubject & { kind: "trail" } {
+/** The trail as the subject of a package, and the name of that package. @throws AppError 404 (messages 12) */
+function findTrail(context: Context, { flow_name, trail_name }: TrailParams): { subject: PackageSubject; name: string } {
   const flow = context.store.flows.require(context.organization, flow_name);
-  return { kind: "trail", trailId: requireTrail(context, { id: flow.id, name: flow_name }, trail_name).id };
+  const trail = requireTrail(context, { id: flow.id, name: flow_name }, trail_name);
+  return { subject: { kind: "trail", trailId: trail.id }, name: auditPackageName({ flow: flow.name, trail: trail.name }) };
 }
 
 /** Bytes of that type, as the OpenAPI document tells them. */
@@ -46,9 +47,6 @@ function refusalOf(error: unknown): AppError | null {
   return (error as NodeJS.ErrnoException).code === "ENOSPC" ? unavailable("The server has no room to make the audit package. Please try again", COME_AGAIN, error) : null;
 }
 
-/** The beginning of a fingerprint that people recognize. */
-const SHORT = 12;
-
 export const getAuditPackage = operation({
   id: "get_audit_package",
   method: "GET",
@@ -56,7 +54,7 @@ export const getAuditPackage = operation({
   tag: "Artifacts",
   summary: "Download everything recorded about an artifact",
   description:
-    "A tar archive, compressed on the way (`Content-Encoding: gzip`): every record of the artifact in the flow, its attestations with their evidence, where it ran and under which policies, and a readable report. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
+    "A tar archive, compressed on the way (`Content-Encoding: gzip`): every record of the artifact in the flow, its attestations with their evidence, where it ran and under which policies, and a readable report, all in one directory. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
   permission: "artifact:read",
   audit: null,
   params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
@@ -81,7 +79,7 @@ export const getAuditPackage = operation({
         contentType: "application/octet-stream",
         encoding: "gzip",
         // Who follows the coding has a tar file at the end.
-        filename: `audit-package-${flow.name}-${fingerprint.slice(0, SHORT)}.tar`,
+        filename: `${auditPackageName({ flow: flow.name, fingerprint })}.tar`,
         open: (gone) => open(context, { kind: "artifact", flowId: flow.id, fingerprint }, gone),
       },
     };
@@ -95,7 +93,7 @@ export const downloadTrailAuditPackage = operation({
   tag: "Trails",
   summary: "Download everything recorded on a trail",
   description:
-    "A gzipped tar archive: the trail with template and history, its artifacts, every attestation with its evidence, where the artifacts ran and under which policies, and a readable report. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
+    "A gzipped tar archive: the trail with template and history, its artifacts, every attestation with its evidence, where the artifacts ran and under which policies, and a readable report, all in one directory. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
   permission: "trail:read",
   audit: null,
   params: TrailPath,
@@ -107,12 +105,12 @@ export const downloadTrailAuditPackage = operation({
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
   handle(context, { params }) {
-    const subject = trailOf(context, params);
+    const { subject, name } = findTrail(context, params);
     return {
       status: 200,
       stream: {
         contentType: "application/gzip",
-        filename: `audit-package-${params.flow_name}-${params.trail_name}.tar.gz`,
+        filename: `${name}.tar.gz`,
         open: (gone) => open(context, subject, gone),
       },
     };
@@ -140,7 +138,7 @@ export const downloadTrailAuditPdf = operation({
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
   async prepare(context, { params }) {
-    const subject = trailOf(context, params);
+    const { subject } = findTrail(context, params);
     try {
       return await context.packages.report(requestOf(context, subject));
     } catch (error) {

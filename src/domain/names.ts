@@ -44,6 +44,22 @@ export const PUBLIC_ID = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0
 /** Longest name that a report can give an attestation, an artifact or a type, in UTF-16 code units. */
 export const MAX_NAME_CHARACTERS = 256;
 
+/** File systems allow names of 255 bytes; the endings `.tar.gz` and those of temporary files need room too. */
+const MAX_PACKAGE_NAME_CHARS = 200;
+/** Characters of a fingerprint that people recognize. */
+const SHORT_FINGERPRINT_CHARS = 12;
+
+/**
+ * The name of an audit package: the directory that its archive unpacks to, and the file name of the download without its
+ * ending. It follows from the records alone, so that the same records give the same bytes.
+ * @param about the current name of the flow, and the name of the trail or the whole fingerprint of the artifact; none of
+ *   them holds a character that file systems or tar treat specially
+ */
+export function auditPackageName(about: { flow: string } & ({ trail: string } | { fingerprint: string })): string {
+  const subject = "trail" in about ? about.trail : about.fingerprint.slice(0, SHORT_FINGERPRINT_CHARS);
+  return `audit-package-${about.flow}-${subject}`.slice(0, MAX_PACKAGE_NAME_CHARS);
+}
+
 const compiled = new Map<string, RegExp>();
 
 /**

@@ -6,6 +6,7 @@
  * base URL alone.
  */
 import type { Showing } from "../api/kit.ts";
+import { auditPackageName } from "../domain/names.ts";
 import type { PackageSubject } from "../store/audit-packages.ts";
 import type { EvidenceFiles } from "./evidence.ts";
 import { gather, lostEvidence } from "./gather.ts";
@@ -18,7 +19,7 @@ import { tar } from "./tar.ts";
 import type { TarEntry } from "./tar.ts";
 
 /** Goes up when a reader of packages would have to know. */
-const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 2;
 
 export type Making = {
   showing: Showing;
@@ -52,25 +53,34 @@ export function packageBytes({ showing, subject, files, render }: Making, path: 
     });
     members.putInFront(() => members.text("manifest.json", manifest(report, members, () => lostEvidence(showing, subject, files))));
     members.putInFront(() => members.text("SHA256SUMS", sums(members)));
-    return sent(members, report.asOf, files);
+    return sent(members, report, files);
   } catch (error) {
     members.close();
     throw error;
   }
 }
 
-function* sent(members: Members, asOf: number, files: EvidenceFiles): Bytes {
+function* sent(members: Members, { about, asOf }: Report, files: EvidenceFiles): Bytes {
   try {
-    yield* gzip(tar(entries(members, asOf, files)));
+    yield* gzip(tar(entries(members, { directory: auditPackageName(about), asOf }, files)));
   } finally {
     members.close();
   }
 }
 
-function* entries(members: Members, asOf: number, files: EvidenceFiles): Generator<TarEntry> {
+/**
+ * The members as entries of the archive, all below one directory: unpacking never spills into the directory where somebody
+ * happens to be. manifest.json and SHA256SUMS name members relative to it.
+ */
+function* entries(
+  members: Members,
+  { directory, asOf }: { directory: string; asOf: number },
+  files: EvidenceFiles,
+): Generator<TarEntry> {
   for (const member of members.all()) {
     const { name, size, sha256, mtime, at } = member;
-    yield { name, size, mtime: mtime ?? asOf, content: at === null ? files.read(sha256, size) : members.content(member) };
+    const content = at === null ? files.read(sha256, size) : members.content(member);
+    yield { name: `${directory}/${name}`, size, mtime: mtime ?? asOf, content };
   }
 }
 

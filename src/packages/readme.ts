@@ -49,7 +49,7 @@ export function readme({ about, asOf, events, evidence, lost, artifacts, attesta
     ].join(", ")}.`,
     "All of it was read at one moment. A package of the same records has the same bytes.",
     "",
-    "To check that nothing was changed or lost since, unpack it into an empty directory and run there:",
+    "To check that nothing was changed or lost since, unpack it and run, in the directory that holds this file:",
     "",
     "    sha256sum --check --strict SHA256SUMS",
     "",

@@ -91,6 +91,7 @@ test("the package of a trail holds what the API shows, and the rest of what is r
     [200, "application/gzip", null, `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`, null, "nosniff", "private, no-cache"],
   );
   const members = await unpack(bytes);
+  assert.is(members.directory, `audit-package-${at.flow}-${at.trail}`, "named as the file without its ending");
   const { body: trail } = await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key });
   const templateId = trail.compliance_status.flow_template_id;
   const digest = sha256("<testsuite/>");
@@ -144,7 +145,7 @@ test("the package of a trail holds what the API shows, and the rest of what is r
 
   const manifest = members.json("manifest.json");
   assert.equal(without(manifest, "members", "as_of"), {
-    format: "assay-audit-package", format_version: 1, not_included: [],
+    format: "assay-audit-package", format_version: 2, not_included: [],
     about: { kind: "trail", organization: at.org, flow: at.flow, trail: at.trail, trail_id: told.audit.trail_id, url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}` },
   });
   assert.match(members.text("README.txt"), `Audit package of trail '${at.trail}' of flow '${at.flow}'\norganization '${at.org}'\n`);
@@ -191,6 +192,7 @@ test("the package of an artifact holds all its records in the flow, and what its
   // fetch followed the coding.
   assert.is(bytes.toString("latin1", 257, 262), "ustar");
   const members = await unpack(bytes);
+  assert.is(members.directory, `audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}`);
   assert.equal(members.names.slice(0, 8), ["SHA256SUMS", "manifest.json", "README.txt", "artifact-page.pdf", "flow.json", "artifacts.json", "trails.json", "attestations.json"]);
   assert.equal(members.json("artifacts.json").map(({ trail_name, flow_name }: any) => [trail_name, flow_name]), [[at.trail, at.flow], [second, at.flow]]);
   const trails = members.json("trails.json");

@@ -55,10 +55,13 @@ packages("packages and reports are made by what is in the executable, and nothin
       const pdf = await json("GET", "/trails/acme/payments/release-1/audit_pdf");
       assert.equal([trail.status, artifact.status, pdf.status], [200, 200, 200]);
       for (const [what, { bytes }] of Object.entries({ trail, artifact })) {
-        const place = join(directory, what);
-        mkdirSync(place);
+        const unpacked = join(directory, what);
+        mkdirSync(unpacked);
         writeFileSync(join(directory, `${what}.tar`), bytes);
-        execFileSync("tar", ["-xf", join(directory, `${what}.tar`), "-C", place]);
+        execFileSync("tar", ["-xf", join(directory, `${what}.tar`), "-C", unpacked]);
+        const top = `audit-package-payments-${what === "trail" ? "release-1" : FINGERPRINT.slice(0, 12)}`;
+        assert.equal(readdirSync(unpacked), [top]);
+        const place = join(unpacked, top);
         const { members } = JSON.parse(readFileSync(join(place, "manifest.json"), "utf8"));
         for (const { name, size, sha256 } of members) {
           const content = readFileSync(join(place, name));
@@ -68,7 +71,7 @@ packages("packages and reports are made by what is in the executable, and nothin
         const evidence = join(place, "evidence");
         assert.ok(what === "artifact" || readdirSync(evidence).length === 2);
       }
-      assert.ok(pdf.bytes.equals(readFileSync(join(directory, "trail", "trail-page.pdf"))));
+      assert.ok(pdf.bytes.equals(readFileSync(join(directory, "trail", "audit-package-payments-release-1", "trail-page.pdf"))));
       if (has("pdftotext", "-v")) {
         const text = execFileSync("pdftotext", ["-layout", "-", "-"], { input: pdf.bytes }).toString();
         for (const words of ["release-1", "NON-COMPLIANT", "Выпуск, リリース, 결제, 版本", FINGERPRINT, "große Datei.bin", "page 1 of "]) assert.ok(text.includes(words), words);
