@@ -3,9 +3,9 @@
  * and closes them), the command line and the tests put the server together here and nowhere else.
  */
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { userInfo } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import Koa from "koa";
 import { contextFactory } from "./api/kit.ts";
 import type { Context, OrgMembership } from "./api/kit.ts";
@@ -56,6 +56,7 @@ import type { Guard } from "./store/writer.ts";
 import type { Places } from "./vault/places.ts";
 import { documentation } from "./ui/documentation.ts";
 import { pages } from "./ui/pages.ts";
+import { createDurably, syncDirectory } from "./vault/vault.ts";
 import type { CustomTypes } from "./workers/custom-types.ts";
 import type { DocumentReader } from "./workers/documents.ts";
 import type { PackageMaker } from "./workers/packages.ts";
@@ -317,9 +318,28 @@ function reading(db: Db): <T>(work: () => T) => T {
   };
 }
 
-/** Creates the data directory and the ones below it, readable for the owner only. @throws UnfinishedRestoreError */
+/** Syncs the directory that holds `directory`, where this user may open it: others may have made it, and synced it or not. */
+function syncParent(directory: string): void {
+  try {
+    syncDirectory(dirname(directory));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
+  }
+}
+
+/**
+ * Creates the data directory and the ones below it, readable for the owner only. Their entries are on the disk when this
+ * returns: a record in a database is not durable while the directory that holds the database is not.
+ * @throws UnfinishedRestoreError, the system's error.
+ */
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {
   refuseUnfinished(directory);
-  for (const path of [directory, join(directory, "evidence"), join(directory, "staging")]) mkdirSync(path, { recursive: true, mode: 0o700 });
-  return { evidence: join(directory, "evidence"), staging: join(directory, "staging") };
+  const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
+  createDurably(directory);
+  const made = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);
+  // Without a database, the process that made these directories may have died before it synced them.
+  const isFresh = !existsSync(join(directory, "assay.db"));
+  if (made.length > 0 || isFresh) syncDirectory(directory);
+  if (isFresh) syncParent(directory);
+  return { evidence, staging };
 }

@@ -96,6 +96,8 @@ async function preparePlace(directory: string): Promise<Place> {
   if (unfinished) lockDirectory(work).release();
   if (left) await remove();
 
+  // An empty directory may just have been made for this restore, by a program that did not sync its entry.
+  if (inside) await syncParent(directory);
   await mkdir(work, { mode: 0o700 });
   let lock: Lock;
   try {
@@ -131,6 +133,15 @@ async function preparePlace(directory: string): Promise<Place> {
       await remove();
     },
   };
+}
+
+/** Syncs the directory that holds `directory`, where this user may open it. */
+async function syncParent(directory: string): Promise<void> {
+  try {
+    await syncPath(dirname(directory));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
+  }
 }
 
 /** @throws RestoreError where the backup does not fit; what is compressed is known to fit when it did. */

@@ -13,7 +13,7 @@
 // The locks live in this process: one evidence directory belongs to one process, as the database does.
 import { createHash } from "node:crypto";
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { createDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, remove } from "./disk.ts";
@@ -263,10 +263,23 @@ export function openVault({ directory, staging, ids, disk = realDisk, hashing }:
   };
 }
 
-/** Creates a directory (0700) with its parents; the entry in the nearest parent is on disk when this returns. */
+/**
+ * Creates a directory (0700) with its parents. When this returns, the entry of each directory that was made is on the disk.
+ * @throws the system's error.
+ */
 export function createDurably(path: string): void {
-  if (mkdirSync(path, { recursive: true, mode: 0o700 }) === undefined) return;
-  const parent = openSync(dirname(path), "r");
-  fsyncSync(parent);
-  closeSync(parent);
+  const topmost = mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (topmost === undefined) return;
+  const levels = relative(dirname(topmost), path).split(sep).length;
+  for (let made = path, left = levels; left > 0; made = dirname(made), left -= 1) syncDirectory(dirname(made));
+}
+
+/** What a directory lists is on the disk when this returns. @throws the system's error. */
+export function syncDirectory(path: string): void {
+  const descriptor = openSync(path, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
 }

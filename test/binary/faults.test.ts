@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, statfsSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -314,6 +314,50 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     writeFileSync(control, "");
     assert.ok((await client.json("GET", path)).bytes.equals(evidenceOf("kept", 20_000)));
     await server.stop();
+  }));
+
+failing("a fresh data directory is made only where each directory above it that got an entry can be synced", () =>
+  inDirectory(async (root) => {
+    const control = join(root, "control");
+    const env = { LD_PRELOAD: shim, FAULTS: control };
+    const above = join(root, "above");
+    const data = join(above, "inner", "data");
+    const failAt = (directory: string): void => writeFileSync(control, `fsync ${directory}$ ${EIO}`);
+    const commands: readonly (readonly string[])[] = [
+      [...INIT, "--data", data],
+      ["serve", "--data", data, "--listen", "127.0.0.1:0"],
+      ["dev", "--data", data, "--listen", "127.0.0.1:0"],
+    ];
+    for (const command of commands) {
+      for (const directory of [root, above, join(above, "inner"), data]) {
+        rmSync(above, { recursive: true, force: true });
+        failAt(directory);
+        const { code, stderr } = await run(command, { env });
+        assert.is(code, 1, `${command[0]} although ${directory} cannot be synced`);
+        assert.match(stderr, /EIO/);
+      }
+    }
+    // The process that made the directories may have died before it synced them: the next one does.
+    for (const missing of [data, join(above, "inner")]) {
+      rmSync(above, { recursive: true, force: true });
+      mkdirSync(data, { recursive: true });
+      failAt(missing);
+      const { code } = await run([...INIT, "--data", data], { env });
+      assert.is(code, 1, `init although ${missing} cannot be synced`);
+    }
+    rmSync(above, { recursive: true, force: true });
+    writeFileSync(control, "");
+    keyOf(await run([...INIT, "--data", data], { env }));
+
+    const backup = join(root, "backup.tar");
+    assert.is((await run(["backup", backup, "--data", data])).code, 0);
+    for (const target of [join(above, "restored"), join(above, "empty")]) {
+      if (target.endsWith("empty")) mkdirSync(target);
+      failAt(above);
+      const { code, stderr } = await run(["restore", backup, "--data", target], { env });
+      assert.is(code, 1, `restore into ${target} although its parent cannot be synced`);
+      assert.match(stderr, /EIO/);
+    }
   }));
 
 calls.run();
