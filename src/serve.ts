@@ -46,6 +46,7 @@ import type { Db } from "./store/database.ts";
 import { openStore } from "./store/index.ts";
 import type { Store } from "./store/index.ts";
 import { lockDirectory } from "./store/lock.ts";
+import { upgradeLogger } from "./startup-log.ts";
 import { isStorageFailure } from "./store/writer.ts";
 import { walBytes, walReaders } from "./store/wal.ts";
 import { createBackupMaker } from "./workers/backups.ts";
@@ -133,7 +134,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       }
     });
 
-    const db = openDatabase(directory, systemSources.now());
+    const onUpgrade = upgradeLogger(logger, () => performance.now());
+    const db = openDatabase(directory, systemSources.now(), { onUpgrade });
     closers.push(() => {
       // All of it in the one file, as somebody who copies a stopped server's database expects.
       try {

@@ -12,6 +12,7 @@ import type { Option } from "../options.ts";
 import { bufferedDestination, createLogger } from "../log.ts";
 import { startInstance } from "../serve.ts";
 import type { Instance } from "../serve.ts";
+import { logStart } from "../startup-log.ts";
 import { createNotifier, inheritedSockets, SYSTEMD_VARIABLES } from "../systemd.ts";
 import { parseApplyFile } from "./apply-file.ts";
 import type { ApplyPlan } from "./apply-file.ts";
@@ -153,6 +154,7 @@ export async function runServer(
     });
     const { text, fields } = (rules.announce ?? addresses)(instance);
     io.stdout(untold + (json ? `${JSON.stringify(fields)}\n` : text));
+    logStart(logger, { directory, config, sources }, instance);
     notifier.ready(statusOf(instance));
     started.resolve(instance);
     logger.info({ signal: await stop }, "stopping");

@@ -91,20 +91,34 @@ export function migrations(): Migration[] {
 /** The schema version of this program. */
 export const schemaVersion = (): number => listAssets("migrations/").length;
 
+/** What happens while the schema of a database is upgraded, each told when it is done. `bytes`: the size of the copy. */
+export type UpgradeStep =
+  | { step: "begun"; from: number; to: number }
+  | { step: "copied"; file: string; bytes: number }
+  | { step: "migrated"; version: number; name: string }
+  | { step: "done"; from: number; to: number };
+
+export type OpenOptions = {
+  /** The migrations that lead to the present; those of this program unless a test says otherwise. */
+  steps?: readonly Migration[];
+  /** Called for each step of an upgrade; never for a database that is new or up to date. */
+  onUpgrade?(step: UpgradeStep): void;
+};
+
 /**
  * Opens (and creates) the database of a data directory and brings it to the present schema.
  * @param directory the data directory; `assay.db` in it is opened, copies before migrations go to `backups/`.
  * @param now epoch seconds, for the name of the copy.
- * @param steps the migrations that lead to the present; those of this program unless a test says otherwise.
  * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, NoRoomForCopyError.
  */
-export function openDatabase(directory: string, now: number, steps: readonly Migration[] = migrations()): Db {
+export function openDatabase(directory: string, now: number, options: OpenOptions = {}): Db {
+  const { steps = migrations(), onUpgrade = () => undefined } = options;
   const file = join(directory, "assay.db");
   refuseUnfinished(directory);
   refuseUnknown(file, steps.length);
   const db = connect(file, directory);
   try {
-    migrate(db, file, join(directory, "backups"), now, steps);
+    migrate(db, { file, backups: join(directory, "backups"), now, steps, onUpgrade });
   } catch (error) {
     db.close();
     throw error;
@@ -249,7 +263,9 @@ export function refuseUnknown(file: string, known: number): void {
   if (version > known) throw new NewerDatabaseError(file, version, known);
 }
 
-function migrate(db: Db, file: string, backups: string, now: number, steps: readonly Migration[]): void {
+type Migrating = Required<OpenOptions> & { file: string; backups: string; now: number };
+
+function migrate(db: Db, { file, backups, now, steps, onUpgrade }: Migrating): void {
   const found = db.pragma("user_version", { simple: true }) as number;
   const target = steps.length;
   if (found > target) throw new NewerDatabaseError(file, found, target);
@@ -259,8 +275,11 @@ function migrate(db: Db, file: string, backups: string, now: number, steps: read
       throw new ForeignDatabaseError(file, "it has tables but no schema version");
     createSchema(db);
   } else {
-    copyBefore(db, backups, found, target, now);
-    applyMigrations(db, steps.filter((migration) => migration.version > found));
+    onUpgrade({ step: "begun", from: found, to: target });
+    onUpgrade({ step: "copied", ...copyBefore(db, backups, found, target, now) });
+    const pending = steps.filter((migration) => migration.version > found);
+    applyMigrations(db, pending, ({ version, name }) => onUpgrade({ step: "migrated", version, name }));
+    onUpgrade({ step: "done", from: found, to: target });
   }
   // So that the header of the main file carries the new version, see readHeader.
   db.pragma("wal_checkpoint(TRUNCATE)");
@@ -275,8 +294,12 @@ export function createSchema(db: Db): void {
   });
 }
 
-/** Applies migrations in one transaction: all or none. */
-export function applyMigrations(db: Db, pending: readonly Migration[]): void {
+/** Applies migrations in one transaction: all or none. `applied` is called after each, before the commit. */
+export function applyMigrations(
+  db: Db,
+  pending: readonly Migration[],
+  applied: (migration: Migration) => void = () => undefined,
+): void {
   // For 0005-corrections.sql. What earlier versions accepted is read within their bounds, before the server listens.
   db.function("assay_parsed_template", (text) => JSON.stringify(readStoredText(String(text))));
   db.function("assay_parsed_policy", (text) => {
@@ -287,6 +310,7 @@ export function applyMigrations(db: Db, pending: readonly Migration[]): void {
     for (const migration of pending) {
       db.exec(migration.sql);
       db.pragma(`user_version = ${migration.version}`);
+      applied(migration);
     }
     db.pragma(`application_id = ${APPLICATION_ID}`);
     const broken = db.pragma("foreign_key_check") as unknown[];

@@ -1,5 +1,5 @@
 /** The copy of a database that is made before a migration touches it. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { MB } from "../domain/quantities.ts";
 import type { Db } from "./database.ts";
@@ -30,9 +30,10 @@ const COPY = /^assay-schema-(\d+)-before-(\d+)-(\d{8}T\d{6}Z)\.db$/;
  * file from the first moment. Then removes earlier copies of the same upgrade, which ended without it: a server that starts again and
  * again would fill the disk; and those of long ago.
  * @param now epoch seconds, for the name.
+ * @returns the path and the size of the copy.
  * @throws NoRoomForCopyError, the driver's and the system's errors; nothing of the copy is left then.
  */
-export function copyBefore(db: Db, directory: string, from: number, to: number, now: number): void {
+export function copyBefore(db: Db, directory: string, from: number, to: number, now: number): { file: string; bytes: number } {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const needed = (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
   const free = freeBytesSync(directory);
@@ -54,6 +55,8 @@ export function copyBefore(db: Db, directory: string, from: number, to: number, 
     throw error;
   }
   for (const old of outdated(readdirSync(directory), name)) rmSync(join(directory, old), { force: true });
+  const file = join(directory, name);
+  return { file, bytes: statSync(file).size };
 }
 
 /** Which of the files in a directory are copies that `newest` makes superfluous. */

@@ -1,10 +1,13 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { keyDigest } from "../../src/store/api-keys.ts";
+import { migrations, schemaVersion } from "../../src/store/database.ts";
+import { place } from "../upgrades/fixture.ts";
+import { buildInfo } from "../../src/assets.ts";
 import { lockDirectory } from "../../src/store/lock.ts";
 import { cli, inDirectory, look, start } from "./in-process.ts";
 import type { Started } from "./in-process.ts";
@@ -34,13 +37,70 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     assert.is(code, 0, err);
     assert.is(out, server.out());
     const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
-    assert.equal(lines.map(({ level, msg }) => `${level} ${msg}`).sort(), ["info request", "info stopping"], "probes are not logged");
+    assert.equal(lines.map(({ level, msg }) => `${level} ${msg}`).sort(), ["info request", "info started", "info stopping"], "probes are not logged");
     await fetch(`${url}/ready`).then(() => assert.unreachable("it still listens"), () => undefined);
 
     assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "evidence.lock", "setup-token", "staging"], "no journal, no WAL");
     assert.equal(readdirSync(join(data, "staging")), []);
     lockDirectory(data).release();
     assert.is(look(data, (_, db) => db.pragma("integrity_check", { simple: true })), "ok");
+  }));
+
+/** The lines of the log with that message, without level, time and message. */
+const loggedAs = (err: string, msg: string): Record<string, unknown>[] =>
+  err.trimEnd().split("\n").map((line) => JSON.parse(line)).filter((line) => line.msg === msg)
+    .map(({ level: _level, time: _time, msg: _msg, ...fields }) => fields);
+
+test("logs one line about its start: version, data, addresses, and where each option that is set came from", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    writeFileSync(join(directory, "assay.yml"), "base_url: https://assay.example.com\nkey_rate: 600\n");
+    const env = { ASSAY_METRICS_KEY: "a-secret-of-many-characters-0123456789", ASSAY_DATA: "data" };
+    const server = start(["serve", "--config", "assay.yml", ...LISTEN, "--key-rate", "700"], { cwd: directory, env });
+    const url = await urlOf(server);
+    const { err } = await server.stop();
+    const { version, commit } = buildInfo();
+    assert.equal(loggedAs(err, "started"), [{
+      version,
+      commit,
+      schema: schemaVersion(),
+      data,
+      listening: [url],
+      base_url: "https://assay.example.com",
+      options: [
+        { option: "data", value: "data", source: "variable ASSAY_DATA" },
+        { option: "listen", value: "127.0.0.1:0", source: "flag --listen" },
+        { option: "base-url", value: "https://assay.example.com", source: "file assay.yml line 1" },
+        { option: "config", value: "assay.yml", source: "flag --config" },
+        { option: "metrics-key", value: "(secret)", source: "variable ASSAY_METRICS_KEY" },
+        { option: "key-rate", value: "700", source: "flag --key-rate" },
+      ],
+    }]);
+    assert.not.match(err, /a-secret-of-many/);
+    assert.equal(loggedAs(err, "upgrading the database"), [], "a new database is no upgrade");
+  }));
+
+test("logs an upgrade: the schemas, the copy that was made, each migration with what it took", () =>
+  inDirectory(async (data) => {
+    place(3, data);
+    const bytes = statSync(join(data, "assay.db")).size;
+    const server = start(["serve", "--data", data, ...LISTEN]);
+    await urlOf(server);
+    const { err } = await server.stop();
+    const to = schemaVersion();
+    assert.equal(loggedAs(err, "upgrading the database"), [{ from_schema: 3, to_schema: to }]);
+    const [copy] = loggedAs(err, "copied the database before its upgrade");
+    assert.match(String(copy?.["file"]), new RegExp(`^${data}/backups/assay-schema-3-before-${to}-\\d{8}T\\d{6}Z\\.db$`));
+    assert.equal([copy?.["bytes"], typeof copy?.["duration_ms"]], [statSync(String(copy?.["file"])).size, "number"]);
+    assert.ok(Number(copy?.["bytes"]) > 0 && Number(copy?.["bytes"]) <= bytes);
+    const applied = loggedAs(err, "applied a migration");
+    assert.equal(applied.map(({ migration, schema, duration_ms }) => [migration, schema, typeof duration_ms]), migrations().slice(3).map(({ name, version }) => [name, version, "number"]));
+    const [whole] = loggedAs(err, "upgraded the database");
+    assert.equal([whole?.["from_schema"], whole?.["to_schema"], typeof whole?.["duration_ms"]], [3, to, "number"]);
+
+    const again = start(["serve", "--data", data, ...LISTEN]);
+    await urlOf(again);
+    assert.equal(loggedAs((await again.stop()).err, "upgrading the database"), []);
   }));
 
 test("--json, a base URL of its own, and the configuration file", () =>
@@ -260,8 +320,10 @@ test("an error that nothing caught goes to the log", () =>
     await urlOf(server);
     server.crash(new TypeError("oops"));
     const { err } = await server.stop();
-    const { level, msg, err: error } = JSON.parse(err.split("\n")[0] ?? "");
-    assert.equal([level, msg, error.type, error.message], ["fatal", "an error that nothing caught ends the process", "TypeError", "oops"]);
+    const fatal = err.trimEnd().split("\n").map((line) => JSON.parse(line)).filter(({ level }) => level === "fatal");
+    assert.equal(fatal.map(({ msg, err: { type, message } }) => ({ msg, type, message })), [
+      { msg: "an error that nothing caught ends the process", type: "TypeError", message: "oops" },
+    ]);
   }));
 
 test("a secret that is given as a flag warns that the process list shows it; variable and file do not", () =>

@@ -41,6 +41,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "systemd.ts": ["log.ts"],
   "threads.ts": ["assets.ts", "http/read-json.ts", "vault/places.ts", "jobs", "workers"],
   "chores.ts": ["*"],
+  "startup-log.ts": ["assets.ts", "config.ts", "options.ts", "log.ts", "store"],
   "room.ts": ["store/writer.ts", "domain/quantities.ts", "errors.ts", "log.ts"],
   "evidence.ts": ["store", "vault"],
   "serve.ts": ["*"],

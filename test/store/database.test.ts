@@ -111,11 +111,11 @@ test("an older database is copied whole before it is migrated, and reopening cop
     old.close();
     const next = schemaVersion() + 1;
     const steps = [...migrations(), { version: next, name: "next.sql", sql: "ALTER TABLE templates ADD COLUMN note TEXT" }];
-    const migrated = openDatabase(directory, NOW, steps);
+    const migrated = openDatabase(directory, NOW, { steps });
     assert.is(migrated.pragma("user_version", { simple: true }), next);
     assert.equal(migrated.prepare("SELECT content, note FROM templates").all(), [{ content: "version: 1", note: null }]);
     migrated.close();
-    openDatabase(directory, NOW, steps).close();
+    openDatabase(directory, NOW, { steps }).close();
 
     const copies = readdirSync(join(directory, "backups"));
     assert.equal(copies, [`assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`]);
@@ -161,7 +161,7 @@ test("a migration that fails leaves the database as it was, with its copy beside
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();
     const steps = [...migrations(), { version: schemaVersion() + 1, name: "broken.sql", sql: "CREATE TABLE half (id INTEGER) STRICT; CREATE TABLE broken (id NOTYPE) STRICT" }];
-    assert.throws(() => openDatabase(directory, NOW, steps), /unknown datatype/);
+    assert.throws(() => openDatabase(directory, NOW, { steps }), /unknown datatype/);
     const db = openDatabase(directory, NOW);
     assert.is(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").pluck().get(), 0);
     db.close();
@@ -176,7 +176,7 @@ test("the copy of a failed migration is the whole database, the log included, an
     assert.ok(statSync(join(directory, "assay.db-wal")).size > 0, "the row is in the log");
     const broken = (n: number) => [...migrations(), { version: schemaVersion() + 1, name: "broken.sql", sql: `DELETE FROM templates; CREATE TABLE broken${n} (id NOTYPE) STRICT` }];
     // The connection is left open, as by a process that was killed.
-    for (const n of [1, 2, 3]) assert.throws(() => openDatabase(directory, NOW + n, broken(n)), /unknown datatype/);
+    for (const n of [1, 2, 3]) assert.throws(() => openDatabase(directory, NOW + n, { steps: broken(n) }), /unknown datatype/);
     const copies = readdirSync(join(directory, "backups"));
     assert.equal(copies, [`assay-schema-${schemaVersion()}-before-${schemaVersion() + 1}-20231114T221323Z.db`], "one, however often it was tried");
     assert.is(statSync(join(directory, "backups", copies[0] as string)).mode & 0o777, 0o600);
@@ -199,7 +199,7 @@ test("what a killed copy left is no copy, and old copies are few", () => {
     const old = ["assay-schema-1-before-2-20200101T000000Z.db", "assay-schema-2-before-3-20210101T000000Z.db", "assay-schema-1-before-3-20220101T000000Z.db"];
     for (const name of [...old, "assay-schema.partial", "assay-backup-20200101T000000Z.tar"]) writeFileSync(join(backups, name), "old");
     const next = schemaVersion() + 1;
-    openDatabase(directory, NOW, [...migrations(), { version: next, name: "next.sql", sql: "SELECT 1" }]).close();
+    openDatabase(directory, NOW, { steps: [...migrations(), { version: next, name: "next.sql", sql: "SELECT 1" }] }).close();
     assert.equal(readdirSync(backups).sort(), [...old.slice(1), "assay-backup-20200101T000000Z.tar", `assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`].sort());
   });
 });
@@ -210,7 +210,7 @@ test("a copy that cannot be made is the end of the migration, before it began", 
     const before = readFileSync(join(directory, "assay.db"));
     writeFileSync(join(directory, "backups"), "in the way");
     const steps = [...migrations(), { version: schemaVersion() + 1, name: "next.sql", sql: "CREATE TABLE more (id INTEGER) STRICT" }];
-    assert.throws(() => openDatabase(directory, NOW, steps), /EEXIST/);
+    assert.throws(() => openDatabase(directory, NOW, { steps }), /EEXIST/);
     assert.equal(readFileSync(join(directory, "assay.db")), before);
   });
 });
