@@ -90,6 +90,7 @@ CREATE TABLE api_keys (
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX api_keys_by_service_account ON api_keys (service_account_id) WHERE service_account_id IS NOT NULL;
+CREATE INDEX api_keys_in_grace ON api_keys (grace_period_expires_at) WHERE revoked_at IS NULL AND grace_period_expires_at IS NOT NULL;
 CREATE INDEX api_keys_by_end ON api_keys (expires_at) WHERE revoked_at IS NULL AND grace_period_expires_at IS NULL AND expires_at > 0;
 
 -- The warnings that a key is about to end: so many days before that end.
@@ -486,8 +487,8 @@ CREATE TABLE allowlist_entries (
 CREATE INDEX allowlist_entries_by_organization ON allowlist_entries (organization_id, id);
 CREATE INDEX allowlist_entries_by_fingerprint ON allowlist_entries (environment_id, fingerprint, id);
 
--- Snapshots, append-only: idx 1, 2, 3, ... without a gap in each environment, times never going back. What was running is in
--- snapshot_artifacts (physical) or snapshot_members (logical). The counts leave out what exited.
+-- Snapshots, append-only: idx 1, 2, 3, ... without a gap in each environment, times going back only where snapshot_setbacks
+-- says so. What was running is in snapshot_artifacts (physical) or snapshot_members (logical). The counts leave out what exited.
 CREATE TABLE snapshots (
   environment_id       INTEGER NOT NULL REFERENCES environments (id),
   idx                  INTEGER NOT NULL CHECK (idx > 0),
@@ -507,6 +508,15 @@ CREATE TABLE snapshots (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX snapshots_by_time ON snapshots (environment_id, timestamp);
 CREATE INDEX snapshots_by_member ON snapshots (member_id, member_index) WHERE member_id IS NOT NULL;
+
+-- Snapshots whose time lies before that of the snapshot before them, because that one was made by a clock that ran ahead.
+-- Between two of them times never go back: so the snapshot of a moment is found without reading all of them.
+CREATE TABLE snapshot_setbacks (
+  environment_id INTEGER NOT NULL REFERENCES environments (id),
+  idx            INTEGER NOT NULL,
+  timestamp      REAL NOT NULL,
+  PRIMARY KEY (environment_id, idx)
+) STRICT, WITHOUT ROWID;
 
 -- A verdict on one artifact in one environment, with the facts that it was found on: evaluating facts_json under the named
 -- policy versions again gives verdicts_json. Write-once; shared by all snapshots for which it held.
@@ -985,4 +995,15 @@ CREATE TABLE evidence_place (
   id    INTEGER PRIMARY KEY CHECK (id = 1),
   place TEXT NOT NULL, -- 'directory': in the data directory; else s3://BUCKET/PREFIX
   since REAL NOT NULL
+) STRICT;
+
+-- What is remembered of the clock, one row at most: the last known good time, and the latest jump ahead under which something
+-- was recorded. is_open: the clock neither came back since nor proved to be right.
+CREATE TABLE clock (
+  id        INTEGER PRIMARY KEY CHECK (id = 1),
+  good_at   REAL NOT NULL,
+  jump_from REAL, -- good_at when the clock jumped; NULL: it never did
+  jump_to   REAL, -- what it showed when the first change after that was recorded
+  is_open   INTEGER NOT NULL DEFAULT 0 CHECK (is_open IN (0, 1)),
+  CHECK ((jump_from IS NULL) = (jump_to IS NULL) AND (is_open = 0 OR jump_to IS NOT NULL))
 ) STRICT;

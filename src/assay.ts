@@ -30,6 +30,7 @@ import { openApiDocument } from "./http/openapi.ts";
 import { peerAt } from "./http/peer.ts";
 import type { LargeJsonReader } from "./http/read-json.ts";
 import { probes } from "./http/probes.ts";
+import type { ReadinessReport } from "./http/probes.ts";
 import { countAddress, createRates } from "./http/rates.ts";
 import { keyLapses } from "./jobs/api-keys.ts";
 import { createDeliverer } from "./jobs/deliveries.ts";
@@ -101,11 +102,11 @@ export const systemTimer: Timer = (seconds, ring) => {
 /**
  * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
  * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share; `sender` null
- * leaves messages to the outside where they are; `urls` is asked once the server listens; `batchEnded` is told of every batch of writes.
+ * leaves messages to the outside where they are; `trustedNow` is the time by which keys end, `now` unless given; `urls` is asked once the server listens; `batchEnded` is told of every batch of writes.
  */
 export function createWriting(parts: {
   db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
-  batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external"; readingTurns?: Places;
+  batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external"; readingTurns?: Places; trustedNow?(): number;
 }) {
   const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", readingTurns, ...rest } = parts;
   const writer: Writer = new Writer(db, (writes, milliseconds, committed) => {
@@ -116,7 +117,7 @@ export function createWriting(parts: {
   const recorder = createRecorder({ store, writer, now: parts.now, pool, checkpoints, ...(readingTurns ? { readingTurns } : {}), jobsAdded: () => runner.wake() });
   if (pool) leaveCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
-  const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer }), ...createNotifier({ store, links: urls }), deliver });
+  const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer, now: parts.trustedNow ?? parts.now }), ...createNotifier({ store, links: urls }), deliver });
   const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });
   return { writer, recorder, runner, jobKinds: Object.keys(handlers) };
 }
@@ -137,6 +138,8 @@ export type Parts = {
   documents: DocumentReader;
   packages: PackageMaker;
   room: Pick<Room, "admit" | "failed">;
+  /** Whether the server can do its work; never rejects. */
+  readiness: () => Promise<ReadinessReport>;
   limits: BodyLimits;
   /** Bytes of all large bodies that are held at once; as documented unless given. */
   bodyBudget?: number;
@@ -203,10 +206,9 @@ export function createApp(parts: Parts): App {
     checkResponses: parts.checkResponses,
   };
   const app = bindable(parts);
-  const alive = parts.db.prepare("SELECT 1 AS one");
   app.use(arrive(house));
   if (basePath !== null) app.use(withoutBasePath(basePath));
-  app.use(probes(() => parts.db.open && alive.get() !== undefined));
+  app.use(probes(parts.readiness));
   if (basePath !== null) app.use(onlyBasePath(basePath));
   const { metrics, key } = parts.metrics ?? { metrics: null, key: null };
   if (metrics && key !== null) app.use(metricsPage(metrics, { token: key, rates }));

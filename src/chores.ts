@@ -5,6 +5,8 @@
 import { systemSources } from "./assay.ts";
 import { AppError } from "./errors.ts";
 import type { ScheduledBackups } from "./backup/schedule.ts";
+import type { ClockWatch } from "./clock-watch.ts";
+import { closeLapsedKeys } from "./jobs/api-keys.ts";
 import { warnOfEndingKeys } from "./jobs/key-expiry.ts";
 import type { Runner } from "./jobs/runner.ts";
 import { createGiveBack } from "./jobs/space.ts";
@@ -51,6 +53,12 @@ const ROOM_EVERY_MS = 1_000;
 /** How often the length of the write-ahead log is looked at: what a disk takes in the meantime is a few hundred megabytes at the very most. */
 const LOG_EVERY_MS = 5_000;
 
+/** How often the clock is compared with the time that is expected: one row is read. */
+const CLOCK_EVERY_MS = 10_000;
+
+/** How often keys are closed whose time is over. They are refused from that time on; this is about a clock that is set back. */
+const CLOSE_KEYS_EVERY_MS = 60_000;
+
 /** How often free pages of the database are given back, some tens of megabytes each time. */
 const GIVE_BACK_EVERY_MS = 10_000;
 
@@ -58,27 +66,27 @@ const GIVE_BACK_EVERY_MS = 10_000;
 const BACKUP_LOOK_MS = 10_000;
 
 type ChoreParts = {
-  directory: string; backups: ScheduledBackups; room: Room; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger;
+  directory: string; backups: ScheduledBackups; room: Room; clock: ClockWatch; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger;
   baseUrl(): string; watchLog(): Promise<void>;
 };
 
 /** Starts all chores; the function that is returned stops them. */
-export function startChores({ directory, backups, room, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
+export function startChores({ directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
   const sweep = async (): Promise<void> => {
     // A backup that is being made needs what its copy of the database names; the next turn sweeps.
     const lock = lockEvidence(directory);
     if (!lock) return;
     const removed = await vault
-      .sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE })
+      .sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: clock.trusted() - SWEEP_AGE })
       .finally(lock.release);
     if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
   };
   const sweepDeliveries = async (): Promise<void> => {
-    const before = systemSources.now() - KEEP_DELIVERED;
+    const before = clock.trusted() - KEEP_DELIVERED;
     while ((await writer.run(() => store.deliveries.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
   };
   const sweepSessions = async (): Promise<void> => {
-    const before = systemSources.now() - KEEP_SESSIONS;
+    const before = clock.trusted() - KEEP_SESSIONS;
     while ((await writer.run(() => store.sessions.sweep(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
   };
   const others = db.prepare<[], number>("PRAGMA data_version").pluck();
@@ -88,7 +96,13 @@ export function startChores({ directory, backups, room, db, store, vault, writer
     if (version !== seen) runner.wake();
     seen = version;
   };
+  const closeKeys = async (): Promise<void> => {
+    const closed = await closeLapsedKeys({ store, writer, now: clock.trusted });
+    if (closed > 0) logger.info({ keys: closed }, "closed API keys whose time is over");
+  };
   const warn = async (): Promise<void> => {
+    // Nobody wants to be warned of the keys of the next two years.
+    if (clock.report().state === "ahead") return;
     const warned = await warnOfEndingKeys({ store, writer, now: systemSources.now, url: baseUrl });
     if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
   };
@@ -98,6 +112,8 @@ export function startChores({ directory, backups, room, db, store, vault, writer
     if (bytes > 0) logger.info({ bytes }, "gave free pages of the database back");
   };
   const chores = [
+    repeat(clock.look, CLOCK_EVERY_MS, logger, "looking at the clock"),
+    repeat(closeKeys, CLOSE_KEYS_EVERY_MS, logger, "closing API keys whose time is over"),
     repeat(watchLog, LOG_EVERY_MS, logger, "emptying the write-ahead log"),
     repeat(giveBack, GIVE_BACK_EVERY_MS, logger, "giving back free pages"),
     repeat(room.look, ROOM_EVERY_MS, logger, "looking at the free space"),

@@ -125,7 +125,7 @@ export function logRequest(logger: Logger, entry: RequestEntry): void {
 }
 
 /** Routes of probes, and of the collector of metrics. */
-const WATCHING = ["get_ready", "get_healthz", "get_metrics"];
+const WATCHING = ["get_ready", "get_readyz", "get_healthz", "get_metrics"];
 
 const HIDDEN = "[hidden]";
 

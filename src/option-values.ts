@@ -65,7 +65,7 @@ export function parseLogLevel(text: string): LogLevel | null {
 /** Not what stands at the root of a host anyway: the probes, and the first segment of the API. */
 export function parseBasePath(text: string): string | null {
   const path = text.replace(/\/$/, "");
-  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path) && !/^\/(?:api|ready|healthz)(?:\/|$)/.test(path) ? path : null;
+  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path) && !/^\/(?:api|readyz?|healthz)(?:\/|$)/.test(path) ? path : null;
 }
 
 export const parseToken = (text: string): string | null => (/^[\x21-\x7e]{16,1024}$/.test(text) ? text : null);

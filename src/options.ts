@@ -261,7 +261,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
   basePath: {
     name: "basePath", flag: "base-path", variable: "ASSAY_BASE_PATH", key: "base_path", placeholder: "PATH",
-    parse: parseBasePath, accepts: "a path such as /assay, of letters, digits and ._~-, not below /api, /ready or /healthz",
+    parse: parseBasePath, accepts: "a path such as /assay, of letters, digits and ._~-, not below /api, /ready, /readyz or /healthz",
     default: null, secret: false, unit: null,
     description: "Path before everything that is served, for a proxy that passes it on",
   },

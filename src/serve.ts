@@ -18,6 +18,7 @@ import {
 import { buildInfo } from "./assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup/schedule.ts";
 import { endOf } from "./certificates.ts";
+import { createClockWatch } from "./clock-watch.ts";
 import { startChores, writeUses } from "./chores.ts";
 import { AppError } from "./errors.ts";
 import { defaultBaseUrl, withBasePath } from "./config.ts";
@@ -30,6 +31,9 @@ import { targetProblem } from "./domain/outgoing/targets.ts";
 import { createLogWatch } from "./jobs/checkpoints.ts";
 import type { Logger } from "./log.ts";
 import { createRoom, writeOnTrial } from "./room.ts";
+import { createReadiness } from "./readiness.ts";
+import { openStorageProbe } from "./storage-probe.ts";
+import type { StorageProbe } from "./storage-probe.ts";
 import { freeBytes } from "./store/free-bytes.ts";
 import type { MailSettings } from "./outgoing/mail.ts";
 import { createResolver } from "./outgoing/resolver.ts";
@@ -134,7 +138,11 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       }
     });
 
-    const onUpgrade = upgradeLogger(logger, () => performance.now());
+    // Closed after the database, see storage-probe.ts.
+    let disk: StorageProbe | null = null;
+    closers.push(() => disk?.close());
+    const milliseconds = (): number => performance.now();
+    const onUpgrade = upgradeLogger(logger, milliseconds);
     const db = openDatabase(directory, systemSources.now(), { onUpgrade });
     closers.push(() => {
       // All of it in the one file, as somebody who copies a stopped server's database expects.
@@ -148,6 +156,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
         db.close();
       }
     });
+    disk = openStorageProbe(directory, milliseconds, Math.random);
     const store = openStore(db, systemSources);
     // Before anything is changed: a server on another place than that of the evidence is refused.
     const home = { place: settlePlace(store, options.evidence.configured), parts: { evidence, staging }, access: options.evidence };
@@ -186,8 +195,10 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const readingTurns = createPlaces(1);
     const { writer, recorder, runner, jobKinds } = createWriting({
       db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints, readingTurns,
+      trustedNow: () => clock.trusted(),
       ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
     });
+    const clock = createClockWatch({ store, writer, logger, now: systemSources.now, monotonic: () => milliseconds() / 1_000 });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer.run(() => store.jobs.releaseAll(), true).catch((error: unknown) => {
       // On a full disk the server still reads; the leases end by themselves.
@@ -245,6 +256,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const limits = { json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit, stall: config.stallTimeout };
     serve(createApp({
       db, store, writer, recorder, runner, room, logger, baseUrl,
+      readiness: createReadiness({ db, storageProblem: disk.check, readOnlyReason: room.reason, clock: clock.report }),
       followsProxies: options.derivesBaseUrl,
       basePath: config.basePath,
       sources: systemSources,
@@ -288,7 +300,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       return maker.close();
     });
     closers.push(startChores({
-      directory, backups, room, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
+      directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
       watchLog: createLogWatch({ file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) }, checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null, logger }),
     }));
     return {

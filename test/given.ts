@@ -23,6 +23,8 @@ import type { Db } from "../src/store/database.ts";
 import { keyDigest } from "../src/store/api-keys.ts";
 import type { WebhookKind } from "../src/store/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
+import type { ClockReport } from "../src/clock-watch.ts";
+import { createReadiness } from "../src/readiness.ts";
 import { createRoom } from "../src/room.ts";
 import type { S3Vault } from "../src/vault/s3.ts";
 import { createPlaces } from "../src/vault/places.ts";
@@ -88,7 +90,8 @@ export async function startServer(options: ServerOptions = {}) {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
-  const disk = { free: Infinity, fails: false };
+  const right: ClockReport = { state: "right", problem: null };
+  const disk = { free: Infinity, fails: false, problem: null as string | null, clock: right };
   const room = createRoom({
     reserve: 1_000_000, logger, reopened: () => runner.wake(),
     free: async () => disk.free,
@@ -100,6 +103,7 @@ export async function startServer(options: ServerOptions = {}) {
   const passwords = createPasswords(CHEAP);
   const app = createApp({
     db, store, writer, recorder, runner, room, sources, logger,
+    readiness: createReadiness({ db, storageProblem: async () => disk.problem, readOnlyReason: room.reason, clock: () => disk.clock }),
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,

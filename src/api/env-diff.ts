@@ -66,7 +66,10 @@ export const environmentDiff = operation({
         ...(first ? {} : { snappish1: expressionProblem(query.snappish1) }),
         ...(second ? {} : { snappish2: expressionProblem(query.snappish2) }),
       });
-    const [s1, s2] = [sideOf(context, query.snappish1, first), sideOf(context, query.snappish2, second)];
+    const [s1, s2] = [
+      sideOf(context, { label: query.snappish1, now }, first),
+      sideOf(context, { label: query.snappish2, now }, second),
+    ];
     return { status: 200, body: compare(s1, s2) };
   },
 });
@@ -85,9 +88,13 @@ type Found = {
 type Side = { id: string; artifacts: Map<string, Found> };
 
 /** @throws AppError not_found for an unknown environment or an index that does not exist. */
-function sideOf(context: Context, label: string, { environment: name, position }: NonNullable<ReturnType<typeof parseSnappish>>): Side {
+function sideOf(
+  context: Context,
+  asked: { label: string; now: number },
+  { environment: name, position }: NonNullable<ReturnType<typeof parseSnappish>>,
+): Side {
   const environment = context.store.environments.require(context.organization, name);
-  const snapshot = requireSnapshot(context, environment, position, { label, name });
+  const snapshot = requireSnapshot(context, environment, position, { ...asked, name });
   const artifacts = new Map<string, Found>();
   for (const row of runningIn(context, environment, snapshot)) {
     // Unresolved images have no fingerprint in common, only the lack of one.

@@ -66,7 +66,9 @@ export const getEnvAuditlog = operation({
       flows: flowFilterOf(context, given(query.flow_names)),
       repoIds: repoIds && new Set(repoIds),
     };
-    const range = store.environmentEvents.between(environment, query.from_timestamp ?? -Infinity, query.to_timestamp ?? Infinity);
+    const range = store.environmentEvents.between(environment, {
+      from: query.from_timestamp ?? -Infinity, to: query.to_timestamp ?? Infinity, now: context.now(),
+    });
     return {
       status: 200,
       stream: {

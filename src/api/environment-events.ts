@@ -123,11 +123,13 @@ function rangeOf({ store, now }: Context, environment: EnvironmentRow, query: Ra
   if (Object.keys(problems).length > 0) throw invalid(problems);
 
   for (const [from, to] of [[query.from, query.to], [query.start_ts, query.end_ts]])
-    if (from !== undefined || to !== undefined) return store.environmentEvents.between(environment, from ?? -Infinity, to ?? Infinity);
-  if (start || end) return indexesOf(store, environment, start ?? FIRST, end ?? LATEST);
+    if (from !== undefined || to !== undefined)
+      return store.environmentEvents.between(environment, { from: from ?? -Infinity, to: to ?? Infinity, now: at });
+  const bounded = { store, environment, now: at };
+  if (start || end) return indexesOf(bounded, start ?? FIRST, end ?? LATEST);
   if (!interval) return { first: 1, last: environment.snapshot_count };
   // An omitted left side is NOW, so the sides of an interval come in either order (domain/snappish.ts, resolveRange).
-  const { first, last } = indexesOf(store, environment, interval.from, interval.to);
+  const { first, last } = indexesOf(bounded, interval.from, interval.to);
   const isReversed = first > last && interval.from.kind !== "time" && interval.to.kind !== "time" && !beginsBeyond(interval.to, first, environment.snapshot_count);
   return isReversed ? { first: last, last: first } : { first, last };
 }
@@ -136,11 +138,16 @@ const FIRST: Position = { kind: "index", index: 1 };
 const LATEST: Position = { kind: "index", index: -1 };
 
 /** A time bounds what was reported, so the snapshot that was in force then is left out. */
-function indexesOf(store: Context["store"], environment: EnvironmentRow, from: Position, to: Position): IndexRange {
-  const index = (position: Position, side: "first" | "last"): number =>
-    position.kind === "time"
-      ? store.environmentEvents.between(environment, side === "first" ? position.at : -Infinity, side === "first" ? Infinity : position.at)[side]
-      : resolvePosition(position, environment.snapshot_count, () => 0);
+function indexesOf(
+  { store, environment, now }: { store: Context["store"]; environment: EnvironmentRow; now: number },
+  from: Position,
+  to: Position,
+): IndexRange {
+  const index = (position: Position, side: "first" | "last"): number => {
+    if (position.kind !== "time") return resolvePosition(position, environment.snapshot_count, () => 0);
+    const bounds = side === "first" ? { from: position.at, to: Infinity } : { from: -Infinity, to: position.at };
+    return store.environmentEvents.between(environment, { ...bounds, now })[side];
+  };
   return { first: index(from, "first"), last: index(to, "last") };
 }
 

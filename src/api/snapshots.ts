@@ -41,10 +41,11 @@ export const getSnapshot = operation({
   },
   example: { params: { org: "acme", env_name: "production", snapshot_expression: "-1" } },
   handle(context, { params: { env_name: name, snapshot_expression: expression } }) {
-    const position = parsePosition(expression, context.now());
+    const now = context.now();
+    const position = parsePosition(expression, now);
     if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
     const environment = context.store.environments.require(context.organization, name);
-    const snapshot = requireSnapshot(context, environment, position, { label: labelOf(name, expression), name });
+    const snapshot = requireSnapshot(context, environment, position, { label: labelOf(name, expression), name, now });
     return { status: 200, texts: presentSnapshot(context, environment, snapshot) };
   },
 });
@@ -54,17 +55,17 @@ export const expressionProblem = (text: string): string => `Input should be a va
 
 /**
  * The snapshot at a position.
- * @param asked how the caller wrote the expression and the name of the environment
+ * @param asked how the caller wrote the expression and the name of the environment, and the time at which it was read
  * @throws AppError not_found with the text of messages 10.
  */
 export function requireSnapshot(
   { store, organization }: Context,
   environment: EnvironmentRow,
   position: Position,
-  asked: { label: string; name: string },
+  asked: { label: string; name: string; now: number },
 ): SnapshotRow {
   const count = environment.snapshot_count;
-  const index = resolvePosition(position, count, (time) => store.snapshots.indexAt(environment.id, time));
+  const index = resolvePosition(position, count, (time) => store.snapshots.indexAt(environment, time, asked.now));
   const snapshot = index >= 1 && index <= count ? store.snapshots.find(environment.id, index) : null;
   if (!snapshot)
     throw notFound(
@@ -116,8 +117,9 @@ export const listSnapshots = operation({
     const interval = query.interval || EVERYTHING;
     const bounds = parseInterval(interval, now);
     if (!bounds) throw invalid({ interval: `Input should be a valid interval [input: ${interval}]` });
-    const { id, snapshot_count: count } = store.environments.require(context.organization, name);
-    const range = resolveRange(bounds, count, (time) => store.snapshots.indexAt(id, time));
+    const environment = store.environments.require(context.organization, name);
+    const { id, snapshot_count: count } = environment;
+    const range = resolveRange(bounds, count, (time) => store.snapshots.indexAt(environment, time, now));
     const page = range && pageOf(range, paging.window(query), query.reverse ?? false);
     if (!page) return { status: 200, body: [] };
     // With the one behind the page, whose beginning is the end of the last one on it.
@@ -140,5 +142,6 @@ const presentItem = ({ idx, timestamp, compliant }: SnapshotRow, next: SnapshotR
   from: timestamp,
   to: next?.timestamp ?? 0,
   compliant: compliant === 1,
-  duration: (next?.timestamp ?? now) - timestamp,
+  // A snapshot that was made by a clock that ran ahead lies behind the next one, or behind the present.
+  duration: Math.max(0, (next?.timestamp ?? now) - timestamp),
 });

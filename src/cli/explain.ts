@@ -57,7 +57,7 @@ export const explain: Command = {
       db.transaction(() => {
         const organization = organizationOf(store, args.texts.get("org")?.[0] ?? null);
         const environment = environmentOf(store, organization, place.environment);
-        const index = resolvePosition(place.position, environment.snapshot_count, (at) => store.snapshots.indexAt(environment.id, at));
+        const index = resolvePosition(place.position, environment.snapshot_count, (at) => store.snapshots.indexAt(environment, at, now));
         if (index < 1 || index > environment.snapshot_count) throw outOfRange(organization, environment, expression, place.environment, index);
         const evaluated = store.explanations.explain(environment, index);
         if (!evaluated) throw commandFailure(`snapshot ${environment.name}#${index} is gone from the database`, EXIT.damaged);

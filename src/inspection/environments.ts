@@ -79,7 +79,10 @@ export const setDigest = (running: readonly { name: string; fingerprint: string 
 
 const order = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
 
-/** Indexes 1, 2, 3, ... with times that never go back, and the environment's row says what the latest snapshot does. @returns those from `from` on. */
+/**
+ * Indexes 1, 2, 3, ... with times that go back only where that is noted, and the environment's row says what the latest
+ * snapshot does. @returns those from `from` on.
+ */
 function numbered(db: Db, environment: Environment, { from, until, isLast }: Window, say: Say): Snapshot[] {
   const snapshots = db
     .prepare(
@@ -87,14 +90,28 @@ function numbered(db: Db, environment: Environment, { from, until, isLast }: Win
        FROM snapshots WHERE environment_id = ? AND idx >= ? AND (idx <= ? OR ?) ORDER BY idx`,
     )
     .all(environment.id, from, until, isLast ? 1 : 0) as Snapshot[];
+  const setbacks = new Map(
+    db
+      .prepare<[number, number, number, number], { idx: number; timestamp: number }>(
+        "SELECT idx, timestamp FROM snapshot_setbacks WHERE environment_id = ? AND idx > ? AND (idx <= ? OR ?)",
+      )
+      .all(environment.id, from, until, isLast ? 1 : 0)
+      .map(({ idx, timestamp }) => [idx, timestamp]),
+  );
   let expected = Math.max(from, 1);
   let time = 0;
   for (const { idx, timestamp } of snapshots) {
     if (idx !== expected) say(`snapshot ${idx} stands where ${expected} is expected`);
-    if (timestamp < time) say(`snapshot ${idx} is older than the one before it`);
+    // The first of a window was looked at with the window before it.
+    const noted = setbacks.get(idx);
+    setbacks.delete(idx);
+    if (timestamp < time && noted === undefined) say(`snapshot ${idx} is older than the one before it, which is not noted`);
+    if (noted !== undefined && (noted !== timestamp || timestamp >= time))
+      say(`snapshot ${idx} of ${timestamp} is noted as set back to ${noted}, behind one of ${time}`);
     expected = idx + 1;
     time = timestamp;
   }
+  for (const idx of setbacks.keys()) say(`a setback is noted for snapshot ${idx}, which is not there`);
   if (!isLast) return snapshots;
   const latest = snapshots.at(-1);
   if (environment.snapshot_count !== expected - 1) say(`snapshot_count is ${environment.snapshot_count}, there are ${expected - 1} snapshots`);

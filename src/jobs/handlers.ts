@@ -11,7 +11,7 @@ export type JobWork = {
   /** Evaluates the latest snapshot of an environment again and makes a new one where a verdict flips (semantics 5.5, 6.4). */
   reevaluate(payload: ReevaluatePayload): Promise<void>;
   /** Closes the record of a rotated key whose grace period is over (semantics 1.6). */
-  lapseKey(payload: LapsePayload): Promise<void>;
+  lapseKey(payload: LapsePayload): Promise<void | Settlement>;
   /** Makes the messages about something that happened (semantics 8.4). */
   notify(payload: NotifyPayload): Promise<Settlement>;
   /** Sends the first message out of a queue. null where nothing is sent: then messages wait. */

@@ -36,6 +36,17 @@ export type ApiKeyRow = {
   replaced_by: string | null;
 };
 
+/** A key whose time is over and whose record is open. */
+export type LapsedKey = {
+  public_id: string;
+  /** When it ended: its expiry, or the end of the grace period after a rotation. Epoch seconds. */
+  ended_at: number;
+  /** Name of the user or the service account. */
+  holder: string;
+  /** Of a service account. */
+  organization_id: number | null;
+};
+
 /** Payload of the jobs of kind `lapse_key`: a rotated key, and what the audit log will hold of its end. */
 export type LapsePayload = { key_id: string; entry: AuditEntry };
 
@@ -77,6 +88,21 @@ export function apiKeyStore(db: Db, { now, newId }: Sources, jobs: ReturnType<ty
   const lapse = db.prepare(
     "UPDATE api_keys SET revoked_at = grace_period_expires_at WHERE public_id = ? AND revoked_at IS NULL AND grace_period_expires_at IS NOT NULL",
   );
+  const graceEnd = db.prepare<[string], { at: number | null }>(
+    "SELECT grace_period_expires_at AS at FROM api_keys WHERE public_id = ? AND revoked_at IS NULL",
+  );
+  // A rotation never moves the end of a key: its grace period ends no later than the key itself would.
+  const lapsed = db.prepare<{ at: number; limit: number }, LapsedKey>(
+    `SELECT k.public_id, coalesce(u.name, a.name) AS holder, a.organization_id,
+            coalesce(k.grace_period_expires_at, k.expires_at) AS ended_at
+     FROM (SELECT id FROM api_keys WHERE expires_at > 0 AND expires_at <= @at AND revoked_at IS NULL AND grace_period_expires_at IS NULL
+           UNION ALL
+           SELECT id FROM api_keys WHERE grace_period_expires_at <= @at AND revoked_at IS NULL AND grace_period_expires_at IS NOT NULL) found
+       JOIN api_keys k ON k.id = found.id
+       LEFT JOIN users u ON u.id = k.user_id LEFT JOIN service_accounts a ON a.id = k.service_account_id
+     LIMIT @limit`,
+  );
+  const close = db.prepare("UPDATE api_keys SET revoked_at = ? WHERE public_id = ? AND revoked_at IS NULL");
   const touch = db.prepare("UPDATE api_keys SET last_used_at = max(last_used_at, ?) WHERE public_id = ?");
   // By public id: SQLite gives the number of a key that was removed to another one.
   const used = new Map<string, number>();
@@ -152,6 +178,15 @@ export function apiKeyStore(db: Db, { now, newId }: Sources, jobs: ReturnType<ty
     },
     /** Closes the record of a key whose grace period is over. @returns false when it was revoked or removed before. */
     lapse: (publicId: string): boolean => lapse.run(publicId).changes > 0,
+    /** When the grace period of a key ends, epoch seconds; null for one that was not rotated, or that is closed. */
+    graceEnd: (publicId: string): number | null => graceEnd.get(publicId)?.at ?? null,
+    /** At most so many keys whose time was over at `at` (epoch seconds) and whose records are open. */
+    findLapsed: (at: number, limit: number): LapsedKey[] => lapsed.all({ at, limit }),
+    /** Closes the record of a key whose time is over, as of its end. */
+    close: ({ public_id, ended_at }: Pick<LapsedKey, "public_id" | "ended_at">): void => void close.run(ended_at, public_id),
+    /** Whether a closed key ended by its time, and not because somebody revoked it. */
+    hasLapsed: ({ revoked_at, expires_at, grace_period_expires_at }: ApiKeyRow): boolean =>
+      revoked_at !== null && (revoked_at === expires_at || revoked_at === grace_period_expires_at),
     /** Revokes at once. @returns false when there is no such live key. */
     revoke: (publicId: string): boolean => revoke.run(now(), publicId).changes > 0,
     /** Whether uses were noted that are not written yet. */

@@ -1,4 +1,5 @@
 /** The audit log: one row for every change, written in the transaction of the change. */
+import type { clockStore } from "./clock.ts";
 import type { Db, Sources } from "./database.ts";
 
 export type AuditEntry = {
@@ -26,7 +27,7 @@ export type AuditRow = {
   detail_json: string | null;
 };
 
-export function auditStore(db: Db, { now }: Sources) {
+export function auditStore(db: Db, { now }: Sources, clock: ReturnType<typeof clockStore>) {
   const insert = db.prepare(
     `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -38,7 +39,9 @@ export function auditStore(db: Db, { now }: Sources) {
   return {
     append({ organizationId, actor, operation, event, target, requestId, detail }: AuditEntry): void {
       const json = detail === null ? null : JSON.stringify(detail);
-      insert.run(now(), organizationId, actor.kind, actor.publicId, actor.name, actor.keyPublicId, operation, event, target, requestId, json);
+      const at = now();
+      clock.observe(at);
+      insert.run(at, organizationId, actor.kind, actor.publicId, actor.name, actor.keyPublicId, operation, event, target, requestId, json);
     },
     /** The newest entries of an organization, newest first. */
     latest: (organizationId: number, limit: number): AuditRow[] => list.all(organizationId, limit),

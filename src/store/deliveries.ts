@@ -97,7 +97,11 @@ export function deliveryStore(db: Db, { now, newId }: Sources, jobs: ReturnType<
     else setJob.run(queue, jobs.add(type === "EMAIL" ? DELIVER_MAIL : DELIVER, { queue } satisfies DeliverPayload, at));
   }
 
+  const pull = db.prepare<[number, number]>("UPDATE deliveries SET due_at = ? WHERE state = 'waiting' AND due_at >= ?");
+
   return {
+    /** Makes all waiting messages that are due at `from` or later due at `at`; the jobs of their queues are not touched. */
+    pullForward: (from: number, at: number): void => void pull.run(at, from),
     /** Adds a message that waits to be sent. To be called inside a write. */
     add({ organizationId, queue, targetId, subject, message }: NewDelivery): void {
       const at = now();

@@ -113,7 +113,7 @@ export function deploymentStore(db: Db) {
     reposThere: prepared(CHOICES.reposThere),
   };
   const latest = db.prepare<{ environments: string; fingerprint: string }, DeploymentRow>(
-    `${SHOWN} WHERE ${CHOICES.environments} AND d.fingerprint = @fingerprint AND d.ordinal = 0 ORDER BY d.deployed_at DESC, d.id DESC LIMIT 1`,
+    `${SHOWN} WHERE ${CHOICES.environments} AND d.fingerprint = @fingerprint AND d.ordinal = 0 ORDER BY d.id DESC LIMIT 1`,
   );
   const ofFingerprint = db.prepare<[number, string], DeploymentRow>(
     `${SHOWN} WHERE d.environment_id IN (SELECT id FROM environments WHERE organization_id = ?) AND d.fingerprint = ? AND d.ordinal = 0 ORDER BY d.id`,

@@ -7,6 +7,7 @@
  */
 import { selectorColumn } from "./artifact-selector.ts";
 import type { Db } from "./database.ts";
+import { snapshotTimes } from "./snapshot-times.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { StoredAnnotation } from "./snapshots.ts";
 
@@ -121,12 +122,7 @@ export function environmentEventStore(db: Db) {
     all: statements(all), one: statements(one), several: statements(several), after: after(all),
   });
   const prepared = { physical: preparedFor(SOURCES.physical), logical: preparedFor(SOURCES.logical) };
-  const firstSince = db.prepare<[number, number], { idx: number }>(
-    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp >= ? ORDER BY timestamp, idx LIMIT 1",
-  );
-  const lastUntil = db.prepare<[number, number], { idx: number }>(
-    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
-  );
+  const times = snapshotTimes(db);
   const records = db.prepare<[string], EventRecordRow>(
     `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url, ${selectorColumn("a")}
      FROM json_each(?) k CROSS JOIN artifacts a ON a.id = k.value CROSS JOIN flows f ON f.id = a.flow_id`,
@@ -188,11 +184,16 @@ export function environmentEventStore(db: Db) {
      */
     after: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
       rowsOf(sourceOf(environment).after.all({ environment: environment.id, ...from, limit })),
-    /** The snapshots of an environment made from one time to another (epoch seconds, both included; infinite: without bound). */
-    between(environment: Pick<EnvironmentRow, "id" | "snapshot_count">, from: number, to: number): IndexRange {
-      const first = from === -Infinity ? 1 : (firstSince.get(environment.id, from)?.idx ?? environment.snapshot_count + 1);
-      const last = to === Infinity ? environment.snapshot_count : (lastUntil.get(environment.id, to)?.idx ?? 0);
-      return { first, last };
+    /**
+     * The snapshots of an environment made from one time to another, both included; infinite: without bound. From `now` on
+     * all are in, whatever time a clock that ran ahead gave them. Times in epoch seconds.
+     */
+    between(
+      { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
+      { from, to, now }: { from: number; to: number; now: number },
+    ): IndexRange {
+      const first = from === -Infinity ? 1 : times.lastBefore(id, from) + 1;
+      return { first, last: to >= now ? snapshot_count : times.lastUntil(id, to) };
     },
     /**
      * What runs in the place of artifacts that exited: of the same flow and reference name, started after them, and

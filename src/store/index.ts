@@ -9,6 +9,7 @@ import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import { auditPackageStore } from "./audit-packages.ts";
 import { buildStore } from "./builds.ts";
+import { clockStore } from "./clock.ts";
 import { controlCoverageStore } from "./control-coverage.ts";
 import { controlDecisionStore } from "./control-decisions.ts";
 import { controlStore } from "./controls.ts";
@@ -57,6 +58,8 @@ export type Store = ReturnType<typeof openStore>;
 
 export function openStore(db: Db, sources: Sources) {
   const jobs = jobStore(db, sources);
+  const deliveries = deliveryStore(db, sources, jobs);
+  const clock = clockStore(db, { jobs, deliveries });
   const triggers = triggerStore(db, jobs);
   const templates = templateStore(db, sources);
   const staleness = stalenessStore(db);
@@ -95,7 +98,8 @@ export function openStore(db: Db, sources: Sources) {
     evaluation: evaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
     staleness,
     subjects: subjectStore({ artifacts, attestations, flows }),
-    audit: auditStore(db, sources),
+    audit: auditStore(db, sources, clock),
+    clock,
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
     policies,
@@ -110,7 +114,7 @@ export function openStore(db: Db, sources: Sources) {
     explanations: explanationStore(db, { environments, flows, policies, snapshots }),
     allowlists,
     evidencePlace: evidencePlaceStore(db, sources),
-    deliveries: deliveryStore(db, sources, jobs),
+    deliveries,
     figures: figuresStore(db),
     deliveryLog: deliveryLogStore(db),
     actions: actionStore(db, sources, notificationTargets),
@@ -119,7 +123,7 @@ export function openStore(db: Db, sources: Sources) {
     keyWarnings: keyWarningStore(db, sources),
     triggers,
     deployments: deploymentStore(db),
-    recording: recordingStore(db, sources, { environments, policies, allowlists, facts, triggers, logical: logicalSnapshotStore(db, triggers) }),
+    recording: recordingStore(db, sources, { environments, policies, allowlists, facts, triggers, clock, logical: logicalSnapshotStore(db, triggers, clock) }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
     reevaluation: reevaluationStore(db, { jobs, staleness }),

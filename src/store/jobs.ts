@@ -44,11 +44,20 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
   const repeat = db.prepare("UPDATE jobs SET due_at = ?, leased_until = 0, last_error = NULL WHERE id = ? AND attempts = ?");
   const advance = db.prepare("UPDATE jobs SET due_at = ? WHERE id = ? AND due_at > ?");
   const postpone = db.prepare("UPDATE jobs SET due_at = ?, leased_until = 0, last_error = ? WHERE id = ? AND attempts = ?");
+  const pull = db.prepare<[number, string, number]>("UPDATE jobs SET due_at = ? WHERE kind = ? AND due_at >= ?");
   // Reads the whole table, once for each start of the program: an index would cost every job two writes more.
   const release = db.prepare("UPDATE jobs SET leased_until = 0 WHERE leased_until > 0");
 
   let newest = 0;
   let added = false;
+
+  /** The kinds of all jobs that wait, by name. */
+  function kinds(): string[] {
+    const found: string[] = [];
+    // From each to the next one in the index: as many steps as there are kinds, however many jobs there are.
+    for (let row = kindAfter.get(""); row; row = kindAfter.get(row.kind)) found.push(row.kind);
+    return found;
+  }
 
   return {
     /** The largest id that was ever given or seen here. */
@@ -75,13 +84,7 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
     },
     /** The job, null when it is done. */
     get: (id: number): JobRow | null => byId.get(id) ?? null,
-    /** The kinds of all jobs that wait, by name. */
-    kinds(): string[] {
-      const found: string[] = [];
-      // From each to the next one in the index: as many steps as there are kinds, however many jobs there are.
-      for (let row = kindAfter.get(""); row; row = kindAfter.get(row.kind)) found.push(row.kind);
-      return found;
-    },
+    kinds,
     /**
      * The time from which a job of that kind can be leased, epoch seconds: not after `at` when one can be at once, null
      * when there is none.
@@ -113,6 +116,13 @@ export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
     /** Makes a job due at `dueAt` if it is due later; one that somebody works on keeps its lease. Whoever does so wakes the runner. */
     hasten(id: number, dueAt: number): void {
       if (advance.run(dueAt, id, dueAt).changes > 0) added = true;
+    },
+    /**
+     * Makes all jobs that are due at `from` or later due at `at`: what a clock that ran ahead put off. A job that comes too
+     * early this way must not mind. Times in epoch seconds.
+     */
+    pullForward(from: number, at: number): void {
+      for (const kind of kinds()) if (pull.run(at, kind, from).changes > 0) added = true;
     },
     /** Ends all leases. Only for who knows that nobody works on a job: the process that took the data directory (lock.ts). @returns how many. */
     releaseAll: (): number => release.run().changes,

@@ -4,9 +4,11 @@
  * keeps its interval.
  */
 import { logicalState } from "../domain/compliance/environment.ts";
+import type { clockStore } from "./clock.ts";
 import { booleanOf, integerOf } from "./database.ts";
 import type { Db } from "./database.ts";
 import type { Actor } from "./recording.ts";
+import { ADD_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
 import type { triggerStore } from "./triggers.ts";
 
@@ -23,7 +25,11 @@ type MemberRow = {
 };
 type ShownRow = { member_id: number; member_index: number; position: number };
 
-export function logicalSnapshotStore(db: Db, triggers: ReturnType<typeof triggerStore>) {
+export function logicalSnapshotStore(
+  db: Db,
+  triggers: ReturnType<typeof triggerStore>,
+  clock: ReturnType<typeof clockStore>,
+) {
   const groupsOf = db.prepare<[number], GroupRow>(
     `SELECT e.id, e.snapshot_count, e.last_changed_at FROM environment_members m JOIN environments e ON e.id = m.logical_id
      WHERE m.member_id = ? AND e.archived_at IS NULL ORDER BY e.id`,
@@ -44,6 +50,7 @@ export function logicalSnapshotStore(db: Db, triggers: ReturnType<typeof trigger
                             policy_versions_json, member_id, member_index)
      VALUES (?, ?, ?, 'member', ?, ?, ?, ?, ?, ?, '[]', ?, ?)`,
   );
+  const addSetback = db.prepare(ADD_SETBACK);
   const advance = db.prepare("UPDATE environments SET snapshot_count = ?, last_changed_at = ?, state = ? WHERE id = ?");
 
   function snapshotOf(group: GroupRow, causeId: number, actor: Actor, at: number): void {
@@ -61,11 +68,12 @@ export function logicalSnapshotStore(db: Db, triggers: ReturnType<typeof trigger
     const compliant = integerOf(state);
     const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number => members.reduce((total, member) => total + (member[column] ?? 0), 0);
     const causeIndex = members.find(({ member_id }) => member_id === causeId)?.snapshot_count ?? 0;
-    const time = Math.max(at, group.last_changed_at ?? 0);
+    const time = clock.timeOfSnapshot(at, group.last_changed_at);
     addSnapshot.run(
       group.id, index, time, compliant, sum("compliant_count"), sum("non_compliant_count"), sum("unknown_count"), actor.publicId, actor.shownName,
       causeId, causeIndex,
     );
+    if (time < (group.last_changed_at ?? 0)) addSetback.run(group.id, index, time);
     advance.run(index, time, compliant, group.id);
     triggers.snapshotMade(group.id, index, time);
   }

@@ -9,8 +9,11 @@ const MOVES = "x.annotation IN ('started', 'started-compliant', 'started-non-com
 /** A place of an artifact: an environment, archived ones under their suffixed name, and the index of a snapshot. */
 type Place = { environment_name: string; snapshot_index: number };
 
-/** An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. */
-type Move = Place & { timestamp: number; started: boolean };
+/**
+ * An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. `id` rises in
+ * the order of recording, also where a clock that ran ahead gave a snapshot a later time than the next one.
+ */
+type Move = Place & { id: number; timestamp: number; started: boolean };
 /** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null where the reporter could not tell. */
 type FirstStart = { environment_name: string; created: number | null };
 
@@ -28,6 +31,7 @@ export type Presence = {
 export type RecentPresence = Omit<Presence, "firstStarts">;
 
 type PresenceRow = {
+  id: number;
   environment_id: number;
   environment_name: string;
   archived_at: number | null;
@@ -79,7 +83,7 @@ export type LiveRow = {
   selector_json: string;
 };
 
-const PRESENT = `SELECT x.environment_id, n.name AS environment_name, n.archived_at, n.snapshot_count, x.annotation, x.first_index AS snapshot_index,
+const PRESENT = `SELECT x.id, x.environment_id, n.name AS environment_name, n.archived_at, n.snapshot_count, x.annotation, x.first_index AS snapshot_index,
     s.timestamp, CASE WHEN json_valid(x.instances_json) THEN nullif(x.instances_json ->> '$.created[0]', 0) END AS created`;
 const PLACED = `FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
     CROSS JOIN environments n ON n.id = x.environment_id`;
@@ -136,7 +140,7 @@ export function presenceStore(db: Db) {
       const environments = Map.groupBy(ofArtifact.all(organizationId, fingerprint), ({ environment_id }) => environment_id);
       const presence: Presence = { running: [], exited: [], moves: [], firstStarts: [] };
       for (const rows of environments.values()) tell(presence, rows);
-      presence.moves.sort((a, b) => a.timestamp - b.timestamp);
+      presence.moves.sort((a, b) => a.id - b.id);
       return presence;
     },
     /** As ofArtifact, but of each environment the latest moves only, so that what is read has a bound. */
@@ -145,12 +149,12 @@ export function presenceStore(db: Db) {
       for (let id = environmentBehind.get(organizationId, fingerprint, 0); id !== undefined; id = environmentBehind.get(organizationId, fingerprint, id))
         tell(presence, recentOfArtifact.all(organizationId, fingerprint, id).reverse());
       const { running, exited, moves } = presence;
-      return { running, exited, moves: moves.sort((a, b) => a.timestamp - b.timestamp) };
+      return { running, exited, moves: moves.sort((a, b) => a.id - b.id) };
     },
     /** What the artifacts of these trails did, by trail, oldest first. */
     ofTrails: (trailIds: readonly number[]): Map<number, TrailMoveRow[]> =>
       Map.groupBy(
-        ofTrails.all(JSON.stringify(trailIds)).sort((a, b) => a.timestamp - b.timestamp || a.id - b.id),
+        ofTrails.all(JSON.stringify(trailIds)).sort((a, b) => a.id - b.id),
         ({ trail_id }) => trail_id,
       ),
   };
@@ -170,13 +174,13 @@ function tell({ running, exited, moves, firstStarts }: Presence, rows: readonly 
 
   const told = new Set<string>();
   for (const entry of rows) {
-    const { snapshot_index, timestamp } = entry;
+    const { id, snapshot_index, timestamp } = entry;
     const started = hasStarted(entry);
     // One fingerprint under two names starts once.
     const key = `${started} ${snapshot_index}`;
     if ((!started && entry.annotation !== "exited") || told.has(key)) continue;
     told.add(key);
-    moves.push({ environment_name, snapshot_index, timestamp, started });
+    moves.push({ id, environment_name, snapshot_index, timestamp, started });
   }
 }
 

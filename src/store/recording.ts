@@ -15,12 +15,14 @@ import { compareRunning, identityOf } from "../domain/snapshot/diff.ts";
 import type { Annotated, Cause, Running } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { allowlistStore } from "./allowlists.ts";
+import type { clockStore } from "./clock.ts";
 import { booleanOf, integerOf } from "./database.ts";
 import type { Db, Sources } from "./database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { factStore } from "./facts.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
 import type { policyStore } from "./policies.ts";
+import { ADD_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
 import type { triggerStore } from "./triggers.ts";
 
@@ -72,6 +74,7 @@ export type RecordingParts = {
   facts: ReturnType<typeof factStore>;
   logical: ReturnType<typeof logicalSnapshotStore>;
   triggers: ReturnType<typeof triggerStore>;
+  clock: ReturnType<typeof clockStore>;
 };
 
 /** Milliseconds that one artifact under some ordinary policies takes to be evaluated and written. */
@@ -80,7 +83,11 @@ const ARTIFACT_MS = 0.2;
 /** Above this it is work for the thread anyway (jobs/recorder.ts), and counting flows is not free. */
 const MAX_COUNTED_WEIGHT = 100;
 
-export function recordingStore(db: Db, { now }: Sources, { environments, policies, allowlists, facts, logical, triggers }: RecordingParts) {
+export function recordingStore(
+  db: Db,
+  { now }: Sources,
+  { environments, policies, allowlists, facts, logical, triggers, clock }: RecordingParts,
+) {
   const openRows = db.prepare<[number], OpenRow>(
     `SELECT id, fingerprint, name, now, compliant, evaluation_id, started_index, instances_json
      FROM snapshot_artifacts WHERE environment_id = ? AND last_index = ${OPEN}`,
@@ -123,6 +130,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
                               artifact_id, repo_id, reference_name, replaced_id)
      SELECT ?, ?, ?, ?, ?, ?, ?, ?, a.flow_id, a.id, a.repo_id, coalesce(a.reference_name, ''), ? FROM artifacts a WHERE a.id = ?`,
   );
+  const addSetback = db.prepare(ADD_SETBACK);
   const reported = db.prepare("UPDATE environments SET last_reported_at = ? WHERE id = ?");
   const checked = db.prepare("UPDATE environments SET checked_revision = revision WHERE id = ?");
   const advance = db.prepare(
@@ -236,7 +244,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
       return null;
     }
     const index = environment.snapshot_count + 1;
-    const at = Math.max(time, environment.last_changed_at ?? 0);
+    const at = clock.timeOfSnapshot(time, environment.last_changed_at);
     for (const item of running) place(environment, index, at, item);
     for (const { artifact, annotation, was, now: count } of exited) {
       const { row } = artifact;
@@ -253,6 +261,7 @@ export function recordingStore(db: Db, { now }: Sources, { environments, policie
     addSnapshot.run(
       environment.id, index, at, cause, state, count(true), count(false), count(null), actor.publicId, actor.shownName, versionsJson,
     );
+    if (at < (environment.last_changed_at ?? 0)) addSetback.run(environment.id, index, at);
     advance.run(index, at, state, digest, environment.id);
     clearStale.run(environment.id);
     triggers.snapshotMade(environment.id, index, at);

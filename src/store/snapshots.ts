@@ -8,6 +8,8 @@ import type { State } from "../domain/compliance/artifact.ts";
 import type { Facts, KeptVerdict } from "../domain/compliance/environment.ts";
 import type { Annotation } from "../domain/snapshot/diff.ts";
 import type { Db } from "./database.ts";
+import type { EnvironmentRow } from "./environments.ts";
+import { snapshotTimes } from "./snapshot-times.ts";
 
 /** The end of an interval that holds until now. */
 export const OPEN = Number.MAX_SAFE_INTEGER;
@@ -107,9 +109,7 @@ export function snapshotStore(db: Db) {
      FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id
      WHERE a.environment_id = @environment AND a.last_index >= @index AND a.first_index <= @index ORDER BY a.name, a.id`,
   );
-  const indexAt = db.prepare<[number, number], { idx: number }>(
-    "SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp <= ? ORDER BY timestamp DESC, idx DESC LIMIT 1",
-  );
+  const times = snapshotTimes(db);
   const between = db.prepare<[number, number, number], SnapshotRow>(
     `SELECT ${SNAPSHOT_COLUMNS} FROM snapshots WHERE environment_id = ? AND idx BETWEEN ? AND ? ORDER BY idx`,
   );
@@ -164,8 +164,12 @@ export function snapshotStore(db: Db) {
      * evaluation and from the values in `from` alone; with other ones it is made anew. @throws what `make` throws.
      */
     textOf: evaluations.textOf,
-    /** The snapshot in force at a moment (epoch seconds); 0 before the first. */
-    indexAt: (environmentId: number, time: number): number => indexAt.get(environmentId, time)?.idx ?? 0,
+    /**
+     * The snapshot in force at a moment; 0 before the first. From `now` on it is the latest, whatever time a clock that ran
+     * ahead gave it. Times in epoch seconds.
+     */
+    indexAt: ({ id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">, time: number, now: number): number =>
+      time >= now ? snapshot_count : times.lastUntil(id, time),
     /** Snapshots from one index to another, both included, oldest first. */
     between: (environmentId: number, first: number, last: number): SnapshotRow[] => between.all(environmentId, first, last),
     /** The members of a logical environment in one of its snapshots, in their order. */

@@ -170,7 +170,7 @@ test("what is recorded while the file is sent is not in it", async () => {
   const at = place([{ name: "a", fingerprint: "" }]);
   const { store } = server;
   const environment = store.environments.get(at.id);
-  const range = store.environmentEvents.between(environment, -Infinity, Infinity);
+  const range = store.environmentEvents.between(environment, { from: -Infinity, to: Infinity, now: 0 });
   world.report(at.id, []);
   assert.equal(store.environmentEvents.after(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation), ["started-unknown"]);
 });

@@ -80,7 +80,7 @@ test("all events are read piece by piece", () => {
 test("the snapshots between two times, both included", () => {
   const { store, prod } = told();
   const at = (index: number) => store.snapshots.find(prod().id, index)?.timestamp ?? 0;
-  const between = (from: number, to: number) => store.environmentEvents.between(prod(), from, to);
+  const between = (from: number, to: number) => store.environmentEvents.between(prod(), { from, to, now: 9e9 });
   assert.equal(between(-Infinity, Infinity), { first: 1, last: 4 });
   assert.equal(between(at(2), at(3)), { first: 2, last: 3 });
   assert.equal(between(at(2) + 0.001, at(4) - 0.001), { first: 3, last: 3 });

@@ -29,15 +29,16 @@ test("it runs in the latest snapshot, exited where it runs no more, and every mo
   report(prod, [app(A, { created: 200 })]);
   report(stage, []);
   report(prod, [app(A), { name: "other", fingerprint: B }]);
-  assert.equal(of(A), {
+  const { moves, ...rest } = of(A);
+  assert.equal({ ...rest, moves: moves.map(({ id: _, ...move }) => move) }, {
     running: [{ environment_name: "prod", snapshot_index: 2 }],
     exited: [{ environment_name: "stage", snapshot_index: 2 }],
+    firstStarts: [{ environment_name: "prod", created: 200 }, { environment_name: "stage", created: 100 }],
     moves: [
       { environment_name: "stage", snapshot_index: 1, timestamp: time(stage, 1), started: true },
       { environment_name: "prod", snapshot_index: 1, timestamp: time(prod, 1), started: true },
       { environment_name: "stage", snapshot_index: 2, timestamp: time(stage, 2), started: false },
     ],
-    firstStarts: [{ environment_name: "prod", created: 200 }, { environment_name: "stage", created: 100 }],
   });
 });
 

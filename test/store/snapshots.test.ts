@@ -117,13 +117,15 @@ test("texts take part in what is kept at most", () => {
 });
 
 test("the snapshot in force at a moment is the last that was made until then", () => {
-  const { store: { snapshots }, db, environment, report } = world();
+  const { store: { snapshots, environments }, db, environment, report } = world();
   const id = environment("one");
-  assert.is(snapshots.indexAt(id, 9e9), 0);
+  const indexAt = (time: number, now = 1e19): number => snapshots.indexAt(environments.get(id), time, now);
+  assert.is(indexAt(9e9), 0);
   for (const name of "abcd") report(id, { [name]: 1 });
   for (const [idx, timestamp] of [[1, 10], [2, 20.5], [3, 20.5], [4, 30]] as const)
     db.prepare("UPDATE snapshots SET timestamp = ? WHERE environment_id = ? AND idx = ?").run(timestamp, id, idx);
-  assert.equal([-1e20, 9.9, 10, 20.4, 20.5, 29, 30, 1e20].map((time) => snapshots.indexAt(id, time)), [0, 0, 1, 1, 3, 3, 4, 4]);
+  assert.equal([-1e20, 9.9, 10, 20.4, 20.5, 29, 30, 1e20].map((time) => indexAt(time)), [0, 0, 1, 1, 3, 3, 4, 4]);
+  assert.equal([20.6, 20.7].map((time) => indexAt(time, 20.7)), [3, 4], "from now on it is the latest, whatever its time");
   assert.equal(snapshots.between(id, 2, 3).map(({ idx }) => idx), [2, 3]);
   assert.equal(snapshots.between(id, 4, 9).map(({ idx }) => idx), [4]);
   assert.equal([snapshots.find(id, 4)?.idx, snapshots.find(id, 5), snapshots.find(id, 0)], [4, null, null]);

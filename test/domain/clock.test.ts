@@ -1,0 +1,55 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { disprovesJump, judgeClock, timeOfSnapshot } from "../../src/domain/clock.ts";
+import type { ClockRecord } from "../../src/domain/clock.ts";
+
+const test = suite("domain/clock");
+
+const DAY = 86_400;
+const T = 1_700_000_000;
+const YEARS = 730 * DAY;
+
+test("a clock is believed up to a day away from the expected time, to both sides", () => {
+  const table = [[0, "right"], [DAY, "right"], [DAY + 1, "ahead"], [-DAY, "right"], [-DAY - 1, "behind"]] as const;
+  for (const [difference, expected] of table) assert.is(judgeClock(T + difference, T), expected, String(difference));
+});
+
+const never = (): never => {
+  throw new Error("the record is read although the clock is not far behind");
+};
+
+test("the time of a snapshot is that of the clock, and not before the last one as long as the clock is a day behind at most", () => {
+  assert.is(timeOfSnapshot(T, null, never), T);
+  assert.is(timeOfSnapshot(T, T - 1, never), T);
+  assert.is(timeOfSnapshot(T, T + 1, never), T + 1, "a step back of a second");
+  assert.is(timeOfSnapshot(T, T + DAY, never), T + DAY);
+});
+
+const untouched: ClockRecord = { goodAt: T, jumpFrom: null, jumpTo: null, isOpen: false };
+const open: ClockRecord = { goodAt: T, jumpFrom: T, jumpTo: T + YEARS, isOpen: true };
+/** The clock ran ahead for more than a day and was taken for right. */
+const accepted: ClockRecord = { goodAt: T + YEARS + 2 * DAY, jumpFrom: T, jumpTo: T + YEARS, isOpen: false };
+
+test("a last snapshot beyond the last known good time pulls no later one along", () => {
+  for (const record of [untouched, open]) assert.is(timeOfSnapshot(T + 60, T + YEARS, () => record), T + 60);
+  assert.is(timeOfSnapshot(T + 300 * DAY, T + YEARS, () => open), T + 300 * DAY, "however long nobody noticed");
+});
+
+test("a clock that falls behind a good time makes no snapshot older than the last one", () => {
+  assert.is(timeOfSnapshot(T - 9 * DAY, T, () => untouched), T);
+  assert.is(timeOfSnapshot(T - 9 * DAY, T, () => open), T);
+  assert.is(timeOfSnapshot(T - 9 * DAY, T, () => null), T, "where nothing is known of the clock");
+  assert.is(timeOfSnapshot(T - 9 * DAY, T + YEARS + DAY, () => accepted), T + YEARS + DAY, "nor where it falls behind the jump");
+});
+
+test("a jump that was taken for right is disproved by a clock that comes back to the time before it", () => {
+  assert.is(timeOfSnapshot(T + 3 * DAY, T + YEARS + DAY, () => accepted), T + 3 * DAY);
+  for (const [now, expected] of [[T, true], [T + YEARS - 2 * DAY, true], [T + YEARS, false], [T - 2 * DAY, false]] as const)
+    assert.is(disprovesJump(now, accepted), expected, String(now - T));
+  for (const record of [untouched, open, { ...accepted, goodAt: T + 400 * DAY }])
+    assert.is(disprovesJump(T + 3 * DAY, record), false, "resolved, or never there");
+  const later = { ...accepted, goodAt: T + 400 * DAY };
+  assert.is(timeOfSnapshot(T + 3 * DAY, T + 400 * DAY, () => later), T + 400 * DAY, "an old jump excuses no later fall");
+});
+
+test.run();
