@@ -1,6 +1,8 @@
 /** The database: its version and its shape from the file alone, and what waits in it, where it can be opened without changing anything. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import type { ClockRecord } from "../domain/clock.ts";
+import { clockStore } from "../store/clock.ts";
 import { bindingPlaceIn } from "../store/evidence-place.ts";
 import { APPLICATION_ID, readHeader, schemaVersion } from "../store/database.ts";
 import type { Db, FileHeader } from "../store/database.ts";
@@ -69,6 +71,8 @@ export type Contents = {
   place: string | null;
   /** Time of the latest change; null when there is none. Epoch seconds. */
   newest: number | null;
+  /** What the database knows of the clock; null: nothing yet. */
+  clock: ClockRecord | null;
   /** By how much the latest changes go back in time at most, in seconds. */
   backwards: number;
   checks: Check[];
@@ -76,6 +80,9 @@ export type Contents = {
 
 /** How long a job may wait before somebody should look, in seconds: retries are hours apart. */
 const LONG = 3_600;
+
+/** The doctor only reads. */
+const NO_QUEUES = { jobs: { pullForward: () => undefined }, deliveries: { pullForward: () => undefined } };
 
 /** What is asked of rows: a few short reads. */
 export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "now">): Contents {
@@ -97,8 +104,9 @@ export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "n
   // No row before the first file.
   const totals = db.prepare<[], { bytes: number }>("SELECT bytes FROM evidence_totals").get();
   const latest = one<{ newest: number | null; backwards: number | null }>(
-    `SELECT max(timestamp) AS newest, max(before - timestamp) AS backwards FROM (
+    `SELECT (SELECT timestamp FROM audit_log ORDER BY id DESC LIMIT 1) AS newest, max(before - timestamp) AS backwards FROM (
        SELECT timestamp, lag(timestamp) OVER (ORDER BY id) AS before FROM (SELECT id, timestamp FROM audit_log ORDER BY id DESC LIMIT 1000))`,
   );
-  return { evidence: totals?.bytes ?? 0, place: bindingPlaceIn(db), newest: latest.newest, backwards: latest.backwards ?? 0, checks: [deliveries, jobCheck] };
+  const clock = clockStore(db, NO_QUEUES).read();
+  return { evidence: totals?.bytes ?? 0, place: bindingPlaceIn(db), newest: latest.newest, clock, backwards: latest.backwards ?? 0, checks: [deliveries, jobCheck] };
 }

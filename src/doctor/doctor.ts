@@ -58,7 +58,7 @@ export async function diagnose({ directory, config, certificate, evidence, machi
       contents = "checks" in looked ? looked : null;
       checks.push(...("checks" in looked ? looked.checks : [looked]));
     }
-    checks.push(guarded("clock", () => checkClock(directory, contents?.newest ?? null, contents?.backwards ?? 0, machine)));
+    checks.push(guarded("clock", () => checkClock(directory, { newest: null, backwards: 0, clock: null, ...contents }, machine)));
     const needed = header && header.pages * header.pageSize + (contents?.evidence ?? 0);
     checks.push(guarded("backup", () => checkBackups(config.backupDirectory ?? join(directory, "backups"), needed, config.backupEvery, machine)), guarded("copies before upgrades", () => checkCopies(directory)));
     checks.push(await evidence(contents?.place ?? null).catch((error: unknown) => unmade("evidence store", error)));

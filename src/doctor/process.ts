@@ -2,27 +2,47 @@
 import { createServer } from "node:net";
 import { accessSync, constants, lstatSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { judgeClock } from "../domain/clock.ts";
 import type { Config } from "../options.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, sizeOf, warn } from "./check.ts";
+import type { Contents } from "./database.ts";
 import { ageText } from "./directory.ts";
 
 /** Seconds that times may lie ahead: file systems and clocks of containers are coarse. */
 const AHEAD = 5;
 
+const SYNCHRONIZE = "let the machine synchronize its clock (systemd-timesyncd, chrony), and restart the server";
+const TELL_MORE = "see assay help troubleshooting";
+
 /**
- * @param newest of the latest change in the database, in epoch seconds; null where it was not asked
- * @param backwards by how much the latest changes go back in time at most, in seconds
+ * The clock against what the database knows of it and against the file.
+ * @param known `newest`: time of the latest change, in epoch seconds, null where it was not asked; `backwards`: by how much the
+ *   latest changes go back in time at most, in seconds; `clock`: null where nothing is known.
  */
-export function checkClock(directory: string, newest: number | null, backwards: number, { now, text }: Pick<Machine, "now" | "text">): Check {
+export function checkClock(
+  directory: string,
+  { newest, backwards, clock }: Pick<Contents, "newest" | "backwards" | "clock">,
+  { now, text }: Pick<Machine, "now" | "text">,
+): Check {
   const name = "clock";
   const at = now();
   const file = statSync(join(directory, "assay.db"), { throwIfNoEntry: false });
   const told = new Date(at * 1000).toISOString();
-  const todo = "let the machine synchronize its clock (systemd-timesyncd, chrony), and restart the server";
-  if (newest !== null && newest > at + AHEAD) return fail(name, `it is ${told}, and the latest change in the database is ${ageText(newest - at)} in the future: the clock was set back`, todo);
-  if (file && file.mtimeMs / 1000 > at + AHEAD) return warn(name, `it is ${told}, and assay.db was written ${ageText(file.mtimeMs / 1000 - at)} in the future: the clock was set back`, todo);
-  if (backwards > AHEAD) return warn(name, `it is ${told}; among the latest changes are some that go back in time by ${ageText(backwards)}`, todo);
+  if (clock?.isOpen && judgeClock(at, clock.goodAt) === "ahead") {
+    const found = `it is ${told}, ${ageText(at - clock.goodAt)} past the last known good time, and changes were recorded under this clock`;
+    return fail(name, found, `set it right, if it is wrong: ${TELL_MORE}; a server that runs with it for a day takes it for right`);
+  }
+  if (newest !== null && newest > at + AHEAD) {
+    const found = `it is ${told}, and the latest change in the database is ${ageText(newest - at)} in the future`;
+    // The change was made by a clock that ran ahead, or this one is wrong now.
+    const isKnown = clock !== null && clock.jumpTo !== null && newest >= clock.jumpTo && at < clock.jumpTo;
+    return isKnown
+      ? warn(name, `${found}: it was made by a clock that ran ahead`, `if it is right now, nothing has to be done: ${TELL_MORE}`)
+      : fail(name, `${found}: the clock was set back`, SYNCHRONIZE);
+  }
+  if (file && file.mtimeMs / 1000 > at + AHEAD) return warn(name, `it is ${told}, and assay.db was written ${ageText(file.mtimeMs / 1000 - at)} in the future: the clock was set back`, SYNCHRONIZE);
+  if (backwards > AHEAD) return warn(name, `it is ${told}; among the latest changes are some that go back in time by ${ageText(backwards)}`, SYNCHRONIZE);
   const synchronized = text("/run/systemd/timesync/synchronized") !== null;
   return ok(name, synchronized ? `${told}, synchronized by systemd-timesyncd` : told);
 }

@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ROLES } from "../../src/domain/access.ts";
 import type { Role } from "../../src/domain/access.ts";
+import { closeLapsedKeys, keyLapses } from "../../src/jobs/api-keys.ts";
 import { keyDigest } from "../../src/store/api-keys.ts";
 import { fresh, startServer } from "../given.ts";
 import type { Answer, TestServer } from "../given.ts";
@@ -110,6 +111,62 @@ test("a key ends at its expiry, to the second, and is unknown from then on", asy
   assert.not(await works(key));
   assert.equal(await list(at), []);
   for (const answering of [get(at, id), revoke(at, id), rotate(at, id)]) await refused(answering, 404, UNKNOWN);
+});
+
+/** What the scheduler does every minute, by the time of the clock unless another one is given. */
+const closeKeys = (now: () => number = () => server.clock.at): Promise<number> =>
+  closeLapsedKeys({ store: server.store, writer: server.writer, now });
+
+test("a key whose time was over stays dead when the clock is set back, and the audit log has its end", async () => {
+  const at = given();
+  const end = Math.floor(server.clock.at) + 1_000;
+  const { id, key } = (await mint(at, { description: "d", expires_at: end })).body;
+  const other = (await mint(at, { description: "never ends" })).body;
+  assert.is(await closeKeys(), 0);
+  const before = server.clock.at;
+  server.clock.at = end;
+  assert.is(await closeKeys(), 1);
+  assert.is(await closeKeys(), 0, "once");
+  server.clock.at = before;
+  assert.equal([await works(key), await works(other.key)], [false, true]);
+  assert.is(row(id)["revoked_at"], end);
+  assert.equal(audit(at).filter(([event]) => event === "api_key.lapsed"), [["api_key.lapsed", { account: "bot", key_id: id, ended_at: end }]]);
+  const { actor_kind, actor_name } = server.db.prepare("SELECT actor_kind, actor_name FROM audit_log WHERE event = 'api_key.lapsed' AND target = ?").get(id) as Record<string, string>;
+  assert.equal([actor_kind, actor_name], ["operator", "scheduler"]);
+});
+
+test("a rotated key whose job never came is closed at the end of its grace period, and keys of users are closed too", async () => {
+  const at = given();
+  const old = (await mint(at)).body;
+  const { grace_period_expires_at: end, key: next } = (await rotate(at, old.id)).body;
+  server.db.exec("DELETE FROM jobs");
+  const user = server.given.user(at.org, "member");
+  server.db.prepare("UPDATE api_keys SET expires_at = ? WHERE digest = ?").run(end - 10, keyDigest(user));
+  server.clock.at = end - 5;
+  assert.is(await closeKeys(), 1);
+  server.clock.at = end;
+  assert.is(await closeKeys(), 1);
+  assert.is(row(old.id)["revoked_at"], end);
+  server.clock.at = end - 1_000;
+  assert.equal([await works(old.key), await works(next)], [false, true]);
+  assert.is(server.store.apiKeys.find(keyDigest(user))?.revoked_at, end - 10);
+});
+
+test("a clock that runs ahead closes no key: neither the scheduler nor the job of a rotation", async () => {
+  const at = given();
+  const end = Math.floor(server.clock.at) + 100_000;
+  const expiring = (await mint(at, { description: "d", expires_at: end })).body;
+  const rotated = (await mint(at)).body;
+  await rotate(at, rotated.id);
+  const trusted = server.clock.at;
+  assert.is(await closeKeys(() => trusted), 0);
+  const handlers = keyLapses({ store: server.store, writer: server.writer, now: () => trusted });
+  const graceEnd = row(rotated.id)["grace_period_expires_at"] as number;
+  const job = server.db.prepare("SELECT payload_json FROM jobs WHERE kind = 'lapse_key' AND due_at = ?").pluck().get(graceEnd) as string;
+  const settle = await handlers.lapseKey(JSON.parse(job));
+  assert.is(typeof settle === "function" && settle(), graceEnd, "the job comes again at the end of the grace period");
+  assert.equal([row(expiring.id)["revoked_at"], row(rotated.id)["revoked_at"]], [null, null]);
+  assert.equal([await works(expiring.key), await works(rotated.key)], [true, true]);
 });
 
 test("bodies are checked, and leave nothing", async () => {

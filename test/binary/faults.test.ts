@@ -316,6 +316,49 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     await server.stop();
   }));
 
+failing("ready and readyz are 503 with the reason while no read of the database succeeds, although all of it is in memory", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    const control = join(directory, "control");
+    writeFileSync(control, "");
+    const key = keyOf(await run([...INIT, "--data", data]));
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    const client = clientOf(server.url, key);
+    await prepare(client);
+    await told(attest(client, "kept"), 201);
+    const probe = async (path: string): Promise<{ status: number; text: string }> => {
+      const response = await fetch(`${server.url}${path}`);
+      return { status: response.status, text: await response.text() };
+    };
+    /** Asks until the answer is another one: the disk is asked once a second. */
+    const probeUntil = async (status: number): Promise<string> => {
+      for (let tries = 0; tries < 100_000; tries += 1) {
+        const answer = await probe("/ready");
+        if (answer.status === status) return answer.text;
+      }
+      throw new Error(`/ready never was ${status}`);
+    };
+    assert.equal(await probe("/ready"), { status: 200, text: "OK" });
+    for (const file of ["/assay.db$", "/assay.db-wal"]) {
+      writeFileSync(control, `read ${file} ${EIO}`);
+      const reason = "The storage fails: the database cannot be read (EIO)";
+      assert.is(await probeUntil(503), reason, file);
+      const { status, text } = await probe("/readyz");
+      const { state, reason: why } = JSON.parse(text);
+      assert.equal({ status, state, why }, { status: 503, state: "unavailable", why: reason });
+      assert.equal(await probe("/healthz"), { status: 200, text: "OK" });
+      writeFileSync(control, "");
+      assert.is(await probeUntil(200), "OK");
+    }
+    writeFileSync(control, `fsync assay.db-wal ${EIO}`);
+    assert.ok([503, 507].includes((await attest(client, "refused")).status));
+    const { status, text } = await probe("/readyz");
+    assert.equal({ status, state: JSON.parse(text).state }, { status: 200, state: "read-only" });
+    assert.match(JSON.parse(text).reason, /^No changes are taken: (the last write|a write on trial) failed \(\w*IO\w*\), and the next one (is tried|follows) in a few seconds$/);
+    writeFileSync(control, "");
+    await server.stop();
+  }));
+
 failing("a fresh data directory is made only where each directory above it that got an entry can be synced", () =>
   inDirectory(async (root) => {
     const control = join(root, "control");

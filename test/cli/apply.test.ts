@@ -160,7 +160,7 @@ organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { des
 users: [ { name: ops, email: ops@example.com, api_keys: [ { description: l, key: "${KEY}3" } ] } ]`);
     look(data, (store, db) => {
       db.prepare("UPDATE api_keys SET revoked_at = 1 WHERE digest = ?").run(keyDigest(`${KEY}1`));
-      db.prepare("UPDATE api_keys SET expires_at = 1 WHERE digest = ?").run(keyDigest(`${KEY}2`));
+      db.prepare("UPDATE api_keys SET expires_at = 1, revoked_at = 1 WHERE digest = ?").run(keyDigest(`${KEY}2`));
       store.users.create({ name: "bare", displayName: "", email: null });
     });
     const [rows, audit] = [countRows(data), auditOf(data)];

@@ -184,6 +184,23 @@ test("the clock is held against rows, files and each other", () =>
     assert.match(said((await checksOf(data, { ...healthy, now: () => at + 5000 }))["clock"]), /^warn: .* some that go back in time by 1\d minutes$/);
   }));
 
+test("changes under a clock that ran ahead are a failure while it does, and a warning when it is right again", () =>
+  installed(async (data) => {
+    const [day, ahead] = [86_400, NOW + 730 * 86_400];
+    change(data, `INSERT OR REPLACE INTO clock (id, good_at, jump_from, jump_to, is_open) VALUES (1, ${NOW}, ${NOW}, ${ahead}, 1)`);
+    change(data, `UPDATE audit_log SET timestamp = ${ahead} WHERE id = (SELECT max(id) FROM audit_log)`);
+    utimesSync(join(data, "assay.db"), NOW, NOW);
+    const checked = async (now: number) => said((await checksOf(data, { ...healthy, now: () => now }))["clock"]);
+    assert.match(await checked(ahead + 60), /^fail: it is \S+, 730 days past the last known good time, and changes were recorded under this clock$/);
+    assert.match(await checked(NOW + day / 2), /^warn: it is \S+, and the latest change in the database is 730 days in the future: it was made by a clock that ran ahead$/);
+    change(data, "UPDATE clock SET is_open = 0");
+    utimesSync(join(data, "assay.db"), NOW, NOW);
+    assert.match(await checked(NOW + day / 2), /^warn: .*: it was made by a clock that ran ahead$/);
+    change(data, "UPDATE clock SET jump_from = NULL, jump_to = NULL");
+    utimesSync(join(data, "assay.db"), NOW, NOW);
+    assert.match(await checked(NOW + day / 2), /^fail: .*: the clock was set back$/);
+  }));
+
 test("messages that are dead, and jobs that wait too long, are warnings with the command that helps", () =>
   installed(async (data) => {
     change(data, "UPDATE deliveries SET state = 'dead', finished_at = 1", "UPDATE jobs SET due_at = 1000");

@@ -28,7 +28,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "metrics.ts": ["store", "workers", "log.ts"],
   logins: ["outgoing", "store", "domain", "errors.ts"],
   ui: ["http", "logins", "store", "domain", "errors.ts", "assets.ts"],
-  doctor: ["certificates.ts", "options.ts", "store"],
+  doctor: ["certificates.ts", "options.ts", "store", "domain/clock.ts"],
   inspection: ["store", "vault", "domain", "errors.ts", "assets.ts"],
   cli: ["*"],
   "assay.ts": ["*"],

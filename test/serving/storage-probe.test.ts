@@ -1,0 +1,86 @@
+/** Whether the disk can be read: what is asked of it, and how often. */
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { openStorageProbe } from "../../src/storage-probe.ts";
+import { openDatabase } from "../../src/store/database.ts";
+
+const test = suite("storage probe");
+
+async function inDirectory(body: (directory: string) => Promise<void>): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "assay-probe-"));
+  try {
+    await body(directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** The locks on a file, as the kernel lists them, without their running numbers. */
+const locksOn = (file: string): string[] =>
+  readFileSync("/proc/locks", "utf8").split("\n")
+    .filter((line) => line.includes(`:${statSync(file).ino} `))
+    .map((line) => line.replace(/^\d+: /, ""));
+
+test("a database that can be read has no problem, with a log and without one", () =>
+  inDirectory(async (directory) => {
+    const db = openDatabase(directory, 1);
+    const clock = { ms: 0 };
+    const probe = openStorageProbe(directory, () => clock.ms, () => 0.5);
+    assert.is(await probe.check(), null);
+    db.exec("UPDATE clock SET good_at = 1; INSERT INTO clock (id, good_at) VALUES (1, 1)");
+    assert.ok(statSync(join(directory, "assay.db-wal")).size > 0);
+    clock.ms += 1_000;
+    assert.is(await probe.check(), null);
+    db.close();
+    probe.close();
+    assert.is(await probe.check(), "the server stops");
+  }));
+
+test("the disk is asked once a second at most, and probes that come together share one answer", () =>
+  inDirectory(async (directory) => {
+    writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
+    const clock = { ms: 0 };
+    const pages: number[] = [];
+    const probe = openStorageProbe(directory, () => clock.ms, () => {
+      pages.push(clock.ms);
+      return 0.999;
+    });
+    await Promise.all([probe.check(), probe.check(), probe.check()]);
+    clock.ms = 999;
+    await probe.check();
+    assert.equal(pages, [0]);
+    clock.ms = 1_000;
+    await probe.check();
+    assert.equal(pages, [0, 1_000]);
+    probe.close();
+  }));
+
+test("a file that ends early, and a page behind its end, break nothing", () =>
+  inDirectory(async (directory) => {
+    const file = join(directory, "assay.db");
+    writeFileSync(file, Buffer.alloc(40_960));
+    const probe = openStorageProbe(directory, () => 0, () => 1);
+    truncateSync(file, 100);
+    assert.is(await probe.check(), null);
+    probe.close();
+  }));
+
+test("the locks that SQLite holds on the database survive every question", () =>
+  inDirectory(async (directory) => {
+    const db = openDatabase(directory, 1);
+    db.exec("INSERT INTO clock (id, good_at) VALUES (1, 1)");
+    const before = locksOn(join(directory, "assay.db"));
+    const clock = { ms: 0 };
+    const probe = openStorageProbe(directory, () => clock.ms, () => 0);
+    for (let round = 0; round < 3; round += 1, clock.ms += 5_000) assert.is(await probe.check(), null);
+    // A lock that is gone would let another process take the log away, because it believed itself to be alone.
+    assert.equal(locksOn(join(directory, "assay.db")), before);
+    assert.is(before.length, 1);
+    db.close();
+    probe.close();
+  }));
+
+test.run();
