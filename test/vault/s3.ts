@@ -35,10 +35,13 @@ export type Fault = (request: IncomingMessage, response: ServerResponse, pass: (
 
 export type Storage = Awaited<ReturnType<typeof startStorage>>;
 
-/** Starts the server on an empty directory, and the proxy. `fault`, while it is set, gets every request. */
-export async function startStorage() {
+/**
+ * Starts the server on an empty directory, and the proxy. `fault`, while it is set, gets every request.
+ * @param others names of further buckets
+ */
+export async function startStorage(others: readonly string[] = []) {
   const directory = givenRoot();
-  const server = new S3rver({ address: "127.0.0.1", port: 0, silent: true, directory, configureBuckets: [{ name: BUCKET }], vhostBuckets: false });
+  const server = new S3rver({ address: "127.0.0.1", port: 0, silent: true, directory, configureBuckets: [BUCKET, ...others].map((name) => ({ name })), vhostBuckets: false });
   const { store } = server;
   const put = store.putObject.bind(store);
   store.putObject = async (object) => {

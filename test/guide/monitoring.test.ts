@@ -1,0 +1,83 @@
+/** The metrics as promtool reads them, and the alert rules of the page about monitoring. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createMetrics } from "../../src/metrics.ts";
+import { startServer } from "../given.ts";
+import { readDocument } from "../rules/documentation.ts";
+import { findTool } from "../tools.ts";
+import { codeBlockWith } from "./page.ts";
+
+const test = suite("guide/monitoring");
+
+const promtool = findTool("promtool");
+if (promtool === null) console.log("skipped: there is no promtool on PATH or in .build/tools (of Prometheus)");
+const withPromtool = promtool === null ? test.skip : test;
+const check = (args: readonly string[], input = "") => spawnSync(promtool as string, args, { input, encoding: "utf8" });
+
+/** What a server with every optional metric gives after a request, a refusal and a batch of writes. */
+async function collected(): Promise<string> {
+  const metrics = createMetrics({
+    figures: {
+      space: () => ({ bytes: 4096, free: 0 }), jobs: () => [{ kind: "notify", count: 1, due_at: 1 }], failingJobs: () => 0,
+      deliveries: () => ({ waiting: 1, dead: 1, oldest: 5 }), evidence: () => ({ files: 1, bytes: 2 }),
+    },
+    directory: tmpdir(), now: () => 1_000, build: { version: "1.2.3", commit: null }, jobKinds: () => ["notify", "reevaluate"],
+    pools: () => ({ recording: { waiting: 1, running: 2 } }), readOnly: () => true, lastBackupAt: () => 900, certificateEndsAt: () => 2_000,
+  });
+  const server = await startServer({ metrics: { metrics, key: "metrics-token-0123456789" } });
+  try {
+    server.given.org();
+    await server.call("GET", "//readyz");
+    await server.call("GET", "/flows/unknown");
+    metrics.batchEnded(3, 1.5, true);
+    return (await server.call("GET", "//metrics", { key: "metrics-token-0123456789" })).text;
+  } finally {
+    await server.stop();
+  }
+}
+
+withPromtool("promtool accepts the metrics without a complaint", async () => {
+  const { status, stdout, stderr } = check(["check", "metrics"], await collected());
+  assert.equal({ status, stdout, stderr }, { status: 0, stdout: "", stderr: "" });
+});
+
+withPromtool("promtool accepts the alert rules of the page, and the configuration to collect by", () => {
+  const directory = mkdtempSync(join(tmpdir(), "assay-alerts-"));
+  try {
+    const rules = join(directory, "rules.yml");
+    writeFileSync(rules, codeBlockWith("monitoring", "groups:"));
+    const checked = check(["check", "rules", "--lint-fatal", rules]);
+    assert.is(checked.status, 0, checked.stdout + checked.stderr);
+    assert.match(checked.stdout, /SUCCESS: \d+ rules found/);
+    const scraping = join(directory, "prometheus.yml");
+    writeFileSync(join(directory, "token"), "x");
+    writeFileSync(scraping, codeBlockWith("monitoring", "scrape_configs:").replace("/etc/prometheus/assay-token", join(directory, "token")));
+    const configured = check(["check", "config", scraping]);
+    assert.is(configured.status, 0, configured.stdout + configured.stderr);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test("the page has alerts for old backups and ending certificates, also for the metric that is absent", () => {
+  const rules = codeBlockWith("monitoring", "groups:");
+  for (const metric of ["assay_backup_last_success_timestamp_seconds", "assay_certificate_end_timestamp_seconds"]) {
+    assert.match(rules, new RegExp(`time\\(\\)[^\\n]*${metric}|${metric} - time\\(\\)`), metric);
+    assert.match(rules, new RegExp(`absent\\(${metric}\\)`), metric);
+  }
+});
+
+test("alerts and the table of the page name metrics that there are, and the table names all of ours", async () => {
+  const text = await collected();
+  const known = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map((match) => match[1] as string));
+  const page = readDocument("src/guide/monitoring.md");
+  const named = new Set([...page.matchAll(/\b(?:assay|nodejs)_[a-z0-9_]+/g)].map((match) => match[0].replace(/_bucket$/, "")));
+  assert.equal([...named].filter((name) => !known.has(name) && name !== "nodejs_").sort(), []);
+  assert.equal([...known].filter((name) => name.startsWith("assay_") && !named.has(name)).sort(), []);
+});
+
+test.run();
