@@ -38,10 +38,10 @@ else await runGroup(process.argv.slice(2));
 
 async function runSuite(pattern: string): Promise<void> {
   const chosen = new RegExp(pattern);
-  // bench/, crash/ and soak/ are programs of their own, with make targets of their own.
+  // bench/, crash/, litestream/ and soak/ are programs of their own, with make targets of their own.
   const files = globSync("**/*.test.ts", { cwd: directory })
     .map((file) => file.split(sep).join("/"))
-    .filter((file) => !/^(bench|crash|soak)\//.test(file) && chosen.test(file))
+    .filter((file) => !/^(bench|crash|litestream|soak)\//.test(file) && chosen.test(file))
     .sort();
   const groups = groupByDirectory(files);
 
