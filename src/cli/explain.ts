@@ -48,7 +48,8 @@ export const explain: Command = {
   },
   async run(args, io) {
     const [expression = "", fingerprint = null] = args.positionals;
-    const place = parseSnappish(expression, systemSources.now());
+    const now = systemSources.now();
+    const place = parseSnappish(expression, now);
     if (!place) throw new Error("the check of the command line let an expression pass that is none");
     const directory = await dataDirectory(args, io);
     const json = args.switches.has("json");

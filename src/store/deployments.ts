@@ -162,7 +162,7 @@ export function deploymentStore(db: Db) {
       const { points, parameters } = choose(filter);
       return points.all(parameters);
     },
-    /** The latest deployment of a fingerprint in these environments (decision 97), null when there was none. */
+    /** The deployment of a fingerprint in these environments that was recorded last (decision 97); null: there was none. */
     latest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>
       latest.get({ environments: JSON.stringify(environmentIds), fingerprint }) ?? null,
     /** Every deployment of a fingerprint in an organization, oldest first. */

@@ -106,7 +106,7 @@ test("errors are kept at a bounded length", () => {
 test("every statement finds its rows by an index and sorts nothing", () => {
   const { db, sql } = opened();
   const statements = sql.filter((text) => /\b(FROM|INTO|UPDATE) (deliveries|delivery_\w+)\b/.test(text) && !text.startsWith("INSERT"));
-  assert.is(statements.length, 14);
+  assert.is(statements.length, 15);
   const steps = statements.flatMap((text) => plan(db, text).map((step) => `${step} <- ${text}`));
   assert.equal(steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)), []);
   // Deleting a target looks for the messages that name it.

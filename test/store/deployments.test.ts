@@ -104,16 +104,17 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   assert.is(store.deployments.count(all), 1);
 });
 
-test("of a fingerprint the latest start counts", () => {
+test("of a fingerprint the start that was recorded last counts, whatever time a wrong clock gave another one", () => {
   const { store, prod, staging, deployed } = world();
   const latest = (environments: number[], fingerprint = OLD) => store.deployments.latest(environments, fingerprint)?.id ?? null;
   assert.is(latest([prod]), null);
   deployed(prod, 100, OLD);
+  deployed(prod, 9_000, OLD);
   const again = deployed(prod, 300, OLD);
   const elsewhere = deployed(staging, 200, OLD);
   deployed(prod, 400, OLD, { ordinal: 1 });
   deployed(prod, 500, NEW);
-  assert.equal([latest([prod]), latest([staging]), latest([prod, staging]), latest([]), latest([prod], OTHER)], [again, elsewhere, again, null, null]);
+  assert.equal([latest([prod]), latest([staging]), latest([prod, staging]), latest([]), latest([prod], OTHER)], [again, elsewhere, elsewhere, null, null]);
 });
 
 test("days are counted in UTC, of all starts or of a flow wherever it stands among the flows of an artifact", () => {

@@ -69,7 +69,10 @@ for (const version of fixtureVersions()) {
     }));
 }
 
-for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)) {
+/** The first schema whose program evaluates under the present rules. */
+const CORRECTED = 5;
+
+for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS && each < CORRECTED)) {
   test(`schema ${version}: verdicts under earlier rules stay as they were, and the next report finds those of the present rules`, () =>
     inDirectory(async (home) => {
       const data = join(home, "data");
