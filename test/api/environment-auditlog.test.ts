@@ -187,7 +187,7 @@ test("a client that leaves ends the reading, also where the filter leaves every 
   };
   const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
   const { handle } = getEnvAuditlog;
-  const reply = handle({ store, organization } as unknown as Context, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
+  const reply = handle({ store, organization, now: () => server.clock.at } as unknown as Context, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
   const stream = (await (reply as { stream: Stream }).stream.open(new AbortController().signal)).resume();
   await once(stream, "close");
   assert.is(looks, 3);
