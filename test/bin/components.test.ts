@@ -113,4 +113,12 @@ test("a second build says the same", async () => {
   assert.not(existsSync(other));
 });
 
+test("what bin/dependencies.md says of unmaintained packages, inside or not, is so", () => {
+  const inside = new Set(bill.components.map((component) => `${nameOf(component)}@${component.version}`));
+  const rows = [...readFileSync(join(ROOT, "bin", "dependencies.md"), "utf8").matchAll(/^\| `([^`]+)` \| (\S+) \| (yes|no) \|/gm)];
+  assert.ok(rows.length > 30);
+  const wrong = rows.filter(([, name, version, told]) => inside.has(`${name}@${version}`) !== (told === "yes"));
+  assert.equal(wrong.map(([, name, version, told]) => `${name}@${version}: ${told}`), []);
+});
+
 test.run();
