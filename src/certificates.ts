@@ -68,12 +68,13 @@ export function checkPair(pair: { certificate: string; key: string }, names: { c
   const chain = certificatesOf(pair.certificate);
   const [leaf] = chain;
   const { key, problem } = readKey(pair.key, names.key);
-  const problems = [
+  const unreadable = [
     ...(chain.length === 0 ? [`${names.certificate} holds no certificate in PEM form`] : []),
     ...chain.flatMap((certificate, index) => (certificate ? [] : [`${names.certificate}: certificate ${index + 1} cannot be read`])),
     ...(problem === null ? [] : [problem]),
   ];
-  if (leaf && key && problems.length === 0) problems.push(...mismatch(chain as X509Certificate[], key, pair, names));
+  const isComplete = leaf && key && unreadable.length === 0;
+  const problems = isComplete ? mismatch(chain as X509Certificate[], key, pair, names) : unreadable;
   const facts = leaf ? factsOf(leaf) : null;
   return { problems, warnings: facts === null ? [] : warningsOf(facts, names.certificate, now), facts };
 }

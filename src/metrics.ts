@@ -121,7 +121,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     jobs.reset();
     for (const kind of sources.jobKinds()) jobs.set({ kind }, 0);
     for (const { kind, count: number } of waiting) jobs.set({ kind }, number);
-    jobsOverdue.set(Math.max(0, ...waiting.map(({ due_at }) => now - due_at)));
+    jobsOverdue.set(waiting.reduce((longest, { due_at }) => Math.max(longest, now - due_at), 0));
     jobsFailing.set(figures.failingJobs());
     const messages = figures.deliveries();
     deliveries.set({ state: "waiting" }, messages.waiting);

@@ -62,7 +62,7 @@ function present({ store, organization }: Context, kind: Kind): Static<typeof No
     scope: null,
     targets: rows.map(({ target_json }) => JSON.parse(target_json) as Static<typeof NotificationTarget>),
     detection: {},
-    last_notified_at: reached.length > 0 ? Math.max(...reached) : null,
+    last_notified_at: reached.length > 0 ? reached.reduce((latest, time) => Math.max(latest, time)) : null,
     last_failure: failures.sort((one, other) => other.failed_at - one.failed_at)[0] ?? null,
   };
 }

@@ -95,8 +95,8 @@ export const patchTags = operation({
   handle(context, { params, body }) {
     const set = body.set_tags ?? {};
     // Not by the schema: it would name the object, not the key.
-    const problems = Object.keys(set).map((key) => validate(TagKey, key, "plain", `set_tags.${key}`));
-    const fields = Object.assign({}, ...problems) as Record<string, string>;
+    const problems = Object.keys(set).flatMap((key) => Object.entries(validate(TagKey, key, "plain", `set_tags.${key}`) ?? {}));
+    const fields = Object.fromEntries(problems);
     if (Object.keys(fields).length > 0) throw invalid(fields);
     const remove = body.remove_tags ?? [];
     patch[KINDS[params.resource_type]](context, params.resource_id, { set, remove });

@@ -9,7 +9,7 @@ export function fishCompletion(vocabulary: Vocabulary): string {
     const [first, second] = name.split(" ");
     if (second !== undefined) lines.push(`complete -c assay -n '__assay_words 1 ${first}' -a ${second} -d ${quoted(summary)}`);
     const condition = `-n '__assay_in ${name}'`;
-    lines.push(...options.map((option) => `complete -c assay ${condition} ${optionText(option)}`));
+    for (const option of options) lines.push(`complete -c assay ${condition} ${optionText(option)}`);
     if (takesConfig) lines.push(`__assay_config ${quoted(`__assay_in ${name}`)}`);
     if (positional !== null && positional !== "text") lines.push(`complete -c assay ${condition} ${valueText(positional)}`);
   }

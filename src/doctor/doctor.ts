@@ -56,7 +56,7 @@ export async function diagnose({ directory, config, certificate, evidence, machi
     if (state.usable) {
       const looked = lookInside(directory, server !== null, machine);
       contents = "checks" in looked ? looked : null;
-      checks.push(...("checks" in looked ? looked.checks : [looked]));
+      for (const check of "checks" in looked ? looked.checks : [looked]) checks.push(check);
     }
     checks.push(guarded("clock", () => checkClock(directory, { newest: null, backwards: 0, clock: null, ...contents }, machine)));
     const needed = header && header.pages * header.pageSize + (contents?.evidence ?? 0);

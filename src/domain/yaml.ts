@@ -214,7 +214,7 @@ function compose(source: YamlText, { tokens, errors }: Parsed, body: string, { l
     report(code === "BAD_ALIAS" ? "alias" : "syntax", pos[0], syntaxProblem(message, plain));
   }
   const broken = [...errors.map(({ offset }) => offset), ...found.slice(0, 1).map(({ pos }) => pos[0])];
-  if (broken.length > 0) source.brokenAt = Math.min(...broken);
+  if (broken.length > 0) source.brokenAt = broken.reduce((first, offset) => Math.min(first, offset));
   if (plain) {
     for (const token of tokens) if (token.type === "directive") report("plain", token.offset, "directives (%) are not supported");
     if (source.brokenAt !== null || isNullNode(document.contents)) return;

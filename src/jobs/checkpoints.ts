@@ -25,7 +25,8 @@ export const LIMITS: CheckpointLimits = {
 };
 
 /** How long writes may be held back for a log of that length, in milliseconds; 0: not at all. */
-export const patienceFor = (bytes: number, { steps }: CheckpointLimits): number => Math.max(0, ...steps.filter(({ from }) => bytes >= from).map(({ patience }) => patience));
+export const patienceFor = (bytes: number, { steps }: CheckpointLimits): number =>
+  steps.reduce((most, { from, patience }) => (bytes >= from ? Math.max(most, patience) : most), 0);
 
 /** How often somebody is told of a log that stays long, in turns of the chore. */
 const TOLD_EVERY = 60;

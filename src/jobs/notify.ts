@@ -71,7 +71,10 @@ export function createNotifier({ store, links }: { store: Store; links(): Links 
     const messages: Composed[] = [];
     if (after === null) {
       const transition = transitionOf(lastKnown, moment.compliant);
-      if (transition) messages.push(...told(recipients, environmentNotice(transition, at, moment, nonCompliant)).messages);
+      if (transition) {
+        const notice = environmentNotice(transition, at, moment, nonCompliant);
+        for (const message of told(recipients, notice).messages) messages.push(message);
+      }
       for (const trigger of ARTIFACT_TRIGGERS) {
         const readers = wanting(recipients, trigger).flatMap((recipient) => (recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }]));
         if (readers.length === 0) continue;

@@ -96,11 +96,11 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
     const edge =
       fits.sql === ""
         ? undefined
-        : db.prepare<Value[], Position>(`SELECT a.created_at, a.id FROM attestations a WHERE ${whole.sql} ${order} LIMIT 1 OFFSET ?`).get(...whole.values, newest - 1);
+        : db.prepare<[Value[]], Position>(`SELECT a.created_at, a.id FROM attestations a WHERE ${whole.sql} ${order} LIMIT 1 OFFSET ?`).get([...whole.values, newest - 1]);
     const parts = [edge ? region(edge.created_at) : whole, ...(fits.sql === "" ? [] : [fits])];
     const rows = db
-      .prepare<Value[], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`)
-      .all(...parts.flatMap(({ values }) => values), limit);
+      .prepare<[Value[]], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`)
+      .all([...parts.flatMap(({ values }) => values), limit]);
     return edge === undefined || rows.length === limit ? rows : null;
   }
 
@@ -108,7 +108,7 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
   function throughSeries(filter: AttestationFilter, fits: Clause, end: Position, limit: number): PlacedAttestationRow[] {
     const from = filter.from ?? FIRST_TIME;
     const heads = db
-      .prepare<Value[], Head>(
+      .prepare<[Value[]], Head>(
         `SELECT r.series_id, r.created_at, r.attestation_id AS id FROM attestation_series a CROSS JOIN attestation_series_records r
          WHERE a.organization_id = ? AND ${fits.sql} AND r.series_id = a.id AND (r.created_at, r.attestation_id) = (
            SELECT x.created_at, x.attestation_id FROM attestation_series_records x
@@ -116,7 +116,7 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
            ORDER BY x.created_at DESC, x.attestation_id DESC LIMIT 1)
          ORDER BY 2 DESC, 3 DESC LIMIT ?`,
       )
-      .all(filter.organizationId, ...fits.values, from, end.created_at, end.created_at, end.id, limit);
+      .all([filter.organizationId, ...fits.values, from, end.created_at, end.created_at, end.id, limit]);
     const least = heads.length === limit ? (heads.at(-1) as Head).created_at : from;
     const positions = heads.flatMap(({ series_id }) => ofSeries.all(series_id, least, end.created_at, end.created_at, end.id, limit));
     positions.sort((a, b) => (isNewer(a, b) ? -1 : 1));
@@ -133,8 +133,8 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
       if (filter.publicId !== null) {
         const sql = ["a.public_id = ? AND a.organization_id = ? AND a.created_at >= ? AND (a.created_at, a.id) < (?, ?)", ...(fits.sql === "" ? [] : [fits.sql])].join(" AND ");
         return db
-          .prepare<Value[], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${sql} LIMIT ?`)
-          .all(filter.publicId, filter.organizationId, filter.from ?? FIRST_TIME, end.created_at, end.id, ...fits.values, limit);
+          .prepare<[Value[]], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${sql} LIMIT ?`)
+          .all([filter.publicId, filter.organizationId, filter.from ?? FIRST_TIME, end.created_at, end.id, ...fits.values, limit]);
       }
       return among(filter, fits, end, limit) ?? throughSeries(filter, fits, end, limit);
     },

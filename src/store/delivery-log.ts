@@ -57,7 +57,7 @@ export function deliveryLogStore(db: Db) {
       const values: (string | number)[] = [];
       const add = (sql: string, ...more: (string | number)[]): void => {
         parts.push(sql);
-        values.push(...more);
+        for (const value of more) values.push(value);
       };
       // Few are waiting or dead, so they lead; of what was delivered most organizations have their share.
       const stateLeads = state === "waiting" || state === "dead" || organizationId === null;
@@ -66,7 +66,7 @@ export function deliveryLogStore(db: Db) {
       if (organizationId !== null && action !== null) add(`+d.target_id IN (${TARGETS_OF_ACTION})`, organizationId, action);
       if (before !== null) add("d.id < ?", before);
       const where = parts.length > 0 ? `WHERE ${parts.join(" AND ")}` : "";
-      return db.prepare<(string | number)[], DeliveryRow>(`${ROWS} ${where} ORDER BY d.id DESC LIMIT ?`).all(...values, limit);
+      return db.prepare<[(string | number)[]], DeliveryRow>(`${ROWS} ${where} ORDER BY d.id DESC LIMIT ?`).all([...values, limit]);
     },
   };
 }

@@ -186,7 +186,7 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       const documentOf = (versionId: number): PolicyDocument => known(versionId).document ?? policies.parsed(versionId);
       const kept: Judgement = { compliant, verdicts, reasons: [...explained.reasons] };
       const again = replay({ artifact: row, facts: explained.facts, allowlisted: row.allowlist_id !== null, kept }, documentOf);
-      problems.push(...again.differences);
+      for (const difference of again.differences) problems.push(difference);
       for (const verdict of verdicts) {
         const named = known(verdict.version_id);
         if (named.policy !== verdict.policy || named.version !== verdict.version)
@@ -234,14 +234,14 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
     }
     explanation.artifacts = snapshots.evaluated(environment.id, snapshot.idx).map((row) => artifact(environment, row, known));
     const running = explanation.artifacts.filter(({ exited }) => !exited);
-    problems.push(
-      ...checkSnapshot(
-        verdictOf(snapshot), versionIds,
-        running.map(({ row, compliant, verdicts, problems: own }) => ({
-          name: row.name, fingerprint: row.fingerprint, compliant, versionIds: own.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId),
-        })),
-      ),
+    const found = checkSnapshot(
+      verdictOf(snapshot), versionIds,
+      running.map(({ row, compliant, verdicts, problems: own }) => ({
+        name: row.name, fingerprint: row.fingerprint, compliant,
+        versionIds: own.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId),
+      })),
     );
+    for (const problem of found) problems.push(problem);
   }
 
   function explainMembers(explanation: Explanation): void {
@@ -254,7 +254,8 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
     }
     if (snapshot.member_id !== null && snapshot.member_index !== null)
       explanation.causedBy = { environment: environments.get(snapshot.member_id).name, index: snapshot.member_index };
-    problems.push(...checkLogicalSnapshot(verdictOf(snapshot), explanation.members.map((member) => verdictOf(member.snapshot))));
+    const found = checkLogicalSnapshot(verdictOf(snapshot), explanation.members.map((member) => verdictOf(member.snapshot)));
+    for (const problem of found) problems.push(problem);
   }
 
   /** Every artifact of an explanation, those of its members included. */

@@ -176,8 +176,8 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
       if (flows && limit !== null) return ofFlows.all(JSON.stringify(flows), Math.min(offset + limit, Number.MAX_SAFE_INTEGER), limit, offset);
       const { sql, values } = where(filter);
       return db
-        .prepare<(string | number)[], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
-        .all(...values, limit ?? -1, offset);
+        .prepare<[(string | number)[]], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
+        .all([...values, limit ?? -1, offset]);
     },
     /** How many trails all pages of `list` have together. */
     count(filter: TrailFilter): number {
@@ -186,7 +186,7 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
       if (filter.fingerprint === null && filter.flowTag === null)
         return (filter.flowId === null ? countOfOrganization.get(filter.organizationId) : countOfFlow.get(filter.flowId)) ?? 0;
       const { sql, values } = where(filter);
-      return db.prepare<(string | number)[], { n: number }>(`SELECT count(*) AS n FROM trails t WHERE ${sql}`).get(...values)?.n ?? 0;
+      return db.prepare<[(string | number)[]], { n: number }>(`SELECT count(*) AS n FROM trails t WHERE ${sql}`).get(values)?.n ?? 0;
     },
   };
 }

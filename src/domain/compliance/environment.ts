@@ -102,7 +102,7 @@ export function judgeInEnvironment(
       rules: verdict.rules.map(kept),
       ...(rules === 1 ? {} : { rules_version: rules }),
     });
-    why.push(...reasons(verdict, policyName));
+    for (const reason of reasons(verdict, policyName)) why.push(reason);
   }
   const satisfied = verdicts.every(({ status }) => status === "COMPLIANT");
   return { compliant: verdicts.length === 0 ? null : satisfied || allowlisted, verdicts, reasons: why };
