@@ -10,7 +10,7 @@ import { ANY_TYPE } from "../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../domain/template.ts";
 import { notFound } from "../errors.ts";
 import { NO_BODY, RECORD, json } from "../http/operation.ts";
-import { Closed, Matching, Maybe, Message, Nullable, Ok, named } from "../http/schema.ts";
+import { Closed, Matching, Maybe, Message, Nullable, Ok, WithinBytes, named } from "../http/schema.ts";
 import type { ArtifactFields, PlacedArtifactRow } from "../store/artifacts.ts";
 import { integerOf } from "../store/database.ts";
 import type { FlowRow } from "../store/flows.ts";
@@ -21,7 +21,7 @@ import { NoQuery, OrgPath } from "./organizations.ts";
 import { pages } from "./paging.ts";
 import { ArtifactListItemResponse, ArtifactResponse, presentArtifact, presentArtifactItems, presentArtifacts } from "./present-artifact.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, PATH_LENGTH, RemoteUrl, RepoInfoPostInput, Text,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, Name, PATH_LENGTH, RemoteUrl, RepoInfoPostInput, Text,
   UserData, WebUrl, presentEventRepoInfo, repoFacts, storedCommit, toJson,
 } from "./shapes.ts";
 import { beginImplicitly, requireTrail } from "./trails.ts";
@@ -33,7 +33,7 @@ const CreateArtifact = named(
   Closed({
     fingerprint: Fingerprint,
     filename: Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "Name of the file, directory or image" }),
-    git_commit: Matching(COMMIT_SHA, { description: "Full commit id, 40 lower-case hex characters" }),
+    git_commit: Matching(COMMIT_SHA, { maxLength: 40, description: "Full commit id, 40 lower-case hex characters" }),
     build_url: WebUrl,
     commit_url: WebUrl,
     trail_name: Maybe(Name(TRAIL_NAME, { description: "The trail, begun if it does not exist; absent or null: the artifact belongs to the flow alone" })),
@@ -45,7 +45,9 @@ const CreateArtifact = named(
     external_urls: Maybe(ExternalUrls),
     annotations: Maybe(Annotations),
     user_data: Maybe(UserData),
-    commits_list: Maybe(Type.Array(GitCommit, { maxItems: LIST_LENGTH, description: "Commits since the previous artifact, newest first" })),
+    commits_list: Maybe(
+      WithinBytes(MAX_RESULTS_BYTES, Type.Array(GitCommit, { maxItems: LIST_LENGTH, description: "Commits since the previous artifact, newest first" })),
+    ),
     template: Maybe(
       Type.Union([Type.Array(TemplateName, { maxItems: LIST_LENGTH }), Type.String({ maxLength: PATH_LENGTH })], {
         description: "Without a trail only: names of the attestations that the artifact should have, as a list or separated by commas",

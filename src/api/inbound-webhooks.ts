@@ -22,7 +22,7 @@ import { flowFor } from "./flows.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
-import { LIST_LENGTH, TEXT_LENGTH, Text } from "./shapes.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text } from "./shapes.ts";
 import { beginImplicitly } from "./trails.ts";
 
 const HookPath = Closed({ hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }) });
@@ -65,7 +65,7 @@ const SonarWebhook = named(
       revision: Maybe(Text),
       properties: Maybe(Type.Record(Type.String(), Text)),
     },
-    { additionalProperties: true },
+    { additionalProperties: true, "x-max-bytes": MAX_RESULTS_BYTES },
   ),
 );
 
@@ -147,7 +147,7 @@ const LaunchDarklyWebhook = named(
       target: Maybe(Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }, open)),
       accesses: Maybe(Type.Array(Type.Object({ resource: Maybe(Text) }, open), { maxItems: LIST_LENGTH })),
     },
-    open,
+    { ...open, "x-max-bytes": MAX_RESULTS_BYTES },
   ),
 );
 

@@ -15,6 +15,7 @@ import { documentLane } from "./flows.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
+import { NAME_LENGTH, TEXT_LENGTH } from "./shapes.ts";
 
 const PolicyPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
@@ -25,10 +26,10 @@ const PolicyPath = Closed({
 const PolicyPutInput = named(
   "PolicyPutInput",
   Closed({
-    name: Matching(POLICY_NAME, { description: "Name of the policy; a policy that has it is updated" }),
-    description: Type.Optional(Type.String({ default: "", description: "What the policy is for; left out, it becomes empty" })),
+    name: Matching(POLICY_NAME, { maxLength: NAME_LENGTH, description: "Name of the policy; a policy that has it is updated" }),
+    description: Type.Optional(Type.String({ default: "", maxLength: TEXT_LENGTH, description: "What the policy is for; left out, it becomes empty" })),
     type: Type.Optional(OneOf(["env"], { default: "env", description: "Kind of policy: the only one is for environments" })),
-    comment: Type.Optional(Type.String({ default: "", description: "What changed in this version; kept with a new version only" })),
+    comment: Type.Optional(Type.String({ default: "", maxLength: TEXT_LENGTH, description: "What changed in this version; kept with a new version only" })),
   }),
 );
 

@@ -9,19 +9,25 @@ import { normalizeAzureApps, normalizeCloudRun, normalizeEcs, normalizeK8s, norm
 import type { Item, ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { invalid, tooLarge } from "../errors.ts";
 import { parseJson } from "../http/body.ts";
-import { Closed, Matching, Maybe, OneOf, named } from "../http/schema.ts";
+import { Closed, Matching, Maybe, OneOf, WithinBytes, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import type { PhysicalType } from "../store/environments.ts";
-import { LIST_LENGTH, PATH_LENGTH } from "./shapes.ts";
+import { LIST_LENGTH, MAX_DETAIL_BYTES, PATH_LENGTH } from "./shapes.ts";
 
 const Name = (description: string) => Type.String({ maxLength: PATH_LENGTH, description });
 
-/** What items of all types have. Lists have no bound of their own: a large report is as sound as a small one, and bodies have one. */
+/** Ten times the largest cluster that reports here are measured with; the body has a bound of its own (`--json-limit`). */
+const MAX_ITEMS = 1_000_000;
+/** Artifacts of one item: the containers of a pod are a handful. */
+const MAX_DIGESTS = 100_000;
+
+/** What items of all types have. */
 const ITEM = {
   digests: Type.Unsafe<Record<string, string>>({
     type: "object",
     description: "Name of each artifact to its SHA-256 fingerprint, empty where that could not be found out",
-    additionalProperties: Type.Union([Matching(FINGERPRINT), Type.Literal("")]),
+    additionalProperties: Type.Union([Matching(FINGERPRINT, { maxLength: 64 }), Type.Literal("")]),
+    maxProperties: MAX_DIGESTS,
     propertyNames: { maxLength: PATH_LENGTH },
   }),
   // Clocks are odd: a start in the future or before 1970 is no reason to lose the report.
@@ -31,14 +37,14 @@ const PlainItem = Closed(ITEM);
 
 export const K8SOwner = named(
   "K8SOwner",
-  Type.Object({
+  WithinBytes(MAX_DETAIL_BYTES, Type.Object({
     apiVersion: Name("Version of the owner's kind, such as `apps/v1`"),
     kind: Name("Kind of the owner, such as `ReplicaSet`"),
     name: Name("Name of the owner"),
     uid: Name("Id that the cluster gave the owner"),
     controller: Maybe(Type.Boolean()),
     blockOwnerDeletion: Maybe(Type.Boolean()),
-  }),
+  })),
 );
 
 type ReportShape<I extends TSchema> = {
@@ -59,7 +65,7 @@ function report<I extends TSchema>({ type, component, item, normalize }: ReportS
   return {
     schema: named(
       `${component}Report`,
-      Closed({ type: Type.Optional(Type.Literal(type)), artifacts: Type.Array(named(`${component}Artifact`, item), { description: "Empty: nothing runs" }) }),
+      Closed({ type: Type.Optional(Type.Literal(type)), artifacts: Type.Array(named(`${component}Artifact`, item), { maxItems: MAX_ITEMS, description: "Empty: nothing runs" }) }),
     ),
     artifactsOf(body) {
       const items = (body as { artifacts: Static<I>[] }).artifacts;

@@ -3,9 +3,10 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, MAX_NAME_CHARACTERS, URL_LABEL } from "../domain/names.ts";
 import { repoUrlProblem } from "../domain/urls.ts";
-import { invalid } from "../errors.ts";
-import { stringifyJson } from "../http/json-text.ts";
-import { Closed, Maybe, Matching, OneOf, named } from "../http/schema.ts";
+import { invalid, tooLarge } from "../errors.ts";
+import { isWithinBytes } from "../http/json-bytes.ts";
+import { JsonText, stringifyJson } from "../http/json-text.ts";
+import { Closed, Maybe, Matching, OneOf, WithinBytes, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/repos.ts";
 
 /**
@@ -17,8 +18,25 @@ export const TEXT_LENGTH = 65_536;
 export const URL_LENGTH = 8_192;
 export const PATH_LENGTH = 4_096;
 export const LIST_LENGTH = 10_000;
+/** Short texts that tools write and people rarely see: names of branches, states, versions. */
+const LABEL_LENGTH = 4_096;
+
+const MB = 1_048_576;
+/** `user_data` and `attestation_data` as JSON: pretty-printed reports of hundreds of KB occur, so this leaves room for ten of them. */
+export const MAX_FREE_FORM_BYTES = 4 * MB;
+/** The results of one tool (pull requests, scans, tests): ten thousand findings with their texts. */
+export const MAX_RESULTS_BYTES = 8 * MB;
+/** A commit with a message of the full length, and what else a client tells of it. */
+const MAX_COMMIT_BYTES = MB / 2;
+/** Free-form parts that describe something: a repository, a target of messages. */
+export const MAX_DETAIL_BYTES = MB / 4;
+/** All annotations, and all external URLs, of one record. */
+const MAX_LABELS_BYTES = MB;
+export const MAX_ANNOTATIONS = 200;
+export const MAX_EXTERNAL_URLS = 100;
 
 export const Text = Type.String({ maxLength: TEXT_LENGTH });
+const Label = Type.String({ maxLength: LABEL_LENGTH });
 /** A URL that no page shows as a link. */
 export const Url = Type.String({ maxLength: URL_LENGTH });
 /** A URL that may become a link. The checks of both formats are in http/validate.ts. */
@@ -35,22 +53,22 @@ export const RemoteUrl = Type.String({
 });
 /** A name that matches a grammar of domain/names.ts. */
 export const Name = (pattern: string, options: Record<string, unknown> = {}) => Matching(pattern, { maxLength: NAME_LENGTH, ...options });
-export const Fingerprint = Matching(FINGERPRINT, { description: "SHA-256 fingerprint, 64 lower-case hex characters" });
+export const Fingerprint = Matching(FINGERPRINT, { maxLength: 64, description: "SHA-256 fingerprint, 64 lower-case hex characters" });
 
 export const GitCommit = named(
   "GitCommit",
-  Type.Object({
+  WithinBytes(MAX_COMMIT_BYTES, Type.Object({
     sha1: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Full commit id" }),
     message: Maybe(Text),
-    author: Maybe(Text),
-    author_username: Maybe(Text),
-    branch: Maybe(Text),
+    author: Maybe(Label),
+    author_username: Maybe(Label),
+    branch: Maybe(Label),
     timestamp: Maybe(Type.Number({ description: "Author time, epoch seconds" })),
     url: Maybe(RemoteUrl),
     parents: Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH })),
     verified: Maybe(Type.Boolean()),
-    signature_state: Maybe(Text),
-  }),
+    signature_state: Maybe(Label),
+  })),
 );
 export type GitCommitInput = Static<typeof GitCommit>;
 
@@ -79,7 +97,7 @@ export const RepoProvider = named("RepoProvider", OneOf(REPO_PROVIDERS));
 
 export const RepoInfoPostInput = named(
   "RepoInfoPostInput",
-  Type.Object({
+  WithinBytes(MAX_DETAIL_BYTES, Type.Object({
     name: Type.String({ maxLength: PATH_LENGTH }),
     id: Maybe(Type.String({ maxLength: PATH_LENGTH, description: "The forge's own id" })),
     url: Url,
@@ -87,7 +105,7 @@ export const RepoInfoPostInput = named(
     provider: Maybe(RepoProvider),
     namespace_path: Maybe(Type.Array(Type.String({ maxLength: PATH_LENGTH }), { maxItems: 100 })),
     additional_info: Maybe(Type.Record(Type.String(), Type.Unknown())),
-  }),
+  })),
 );
 export type RepoInfoInput = Static<typeof RepoInfoPostInput>;
 
@@ -98,14 +116,15 @@ export const RepoInfoResponse = named(
 
 const ExternalAttachmentUrl = named(
   "ExternalAttachmentUrl",
-  Type.Object({ href: WebUrl, fingerprint: Maybe(Matching(FINGERPRINT)) }, { additionalProperties: false }),
+  Type.Object({ href: WebUrl, fingerprint: Maybe(Matching(FINGERPRINT, { maxLength: 64 })) }, { additionalProperties: false }),
 );
 export const ExternalUrls = Type.Unsafe<Record<string, { href: string; fingerprint?: string | null }>>({
   type: "object",
   description: "Label to address; labels hold no `.` and no `=`",
   patternProperties: { [URL_LABEL]: ExternalAttachmentUrl },
   additionalProperties: false,
-  maxProperties: LIST_LENGTH,
+  maxProperties: MAX_EXTERNAL_URLS,
+  "x-max-bytes": MAX_LABELS_BYTES,
 });
 
 export const Annotations = Type.Unsafe<Record<string, string>>({
@@ -113,12 +132,14 @@ export const Annotations = Type.Unsafe<Record<string, string>>({
   description: "Labelled texts; keys are letters, digits, `_` and `-`",
   patternProperties: { [ANNOTATION_KEY]: Text },
   additionalProperties: false,
-  maxProperties: LIST_LENGTH,
+  maxProperties: MAX_ANNOTATIONS,
+  "x-max-bytes": MAX_LABELS_BYTES,
 });
 
 export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
   type: ["object", "array"],
-  description: "Anything of the reporter's own, as an object or a list",
+  "x-max-bytes": MAX_FREE_FORM_BYTES,
+  description: "Anything of the reporter's own, as an object or a list; at most 4 MB of JSON",
 });
 
 /** Keys of a commit that answers leave out unless the report sent a value: clients print null as if it were one. */
@@ -211,6 +232,15 @@ export const Href = Closed({ href: Type.String() });
 /** Links to an object: in the API, and its page for people. */
 export const Place = Closed({ self: Href, html: Href });
 export const place = (self: string, html: string): Static<typeof Place> => ({ self: { href: self }, html: { href: html } });
+
+/**
+ * Bounds a value that came as text within JSON, which a shape cannot measure: its JSON may be longer than the text that was sent.
+ * @throws AppError 413 that names the field.
+ */
+export function requireWithinBytes(field: string, value: unknown, maxBytes: number): void {
+  const isWithin = value instanceof JsonText ? Buffer.byteLength(value.text) <= maxBytes : isWithinBytes(value, maxBytes);
+  if (!isWithin) throw tooLarge(`Field '${field}'`, maxBytes);
+}
 
 /** JSON text of a value, or a JsonText, for a `..._json` column; null for null and undefined. */
 export const toJson = (value: unknown): string | null => (value === null || value === undefined ? null : stringifyJson(value));

@@ -4,11 +4,12 @@ import { invalid, notFound } from "../errors.ts";
 import { json } from "../http/operation.ts";
 import { Closed, Maybe, Message, Ok, OneOf, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
+import { MAX_TAGS } from "../store/tags.ts";
 import type { TagChange, TagFilter } from "../store/tags.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
-import { Name, Text } from "./shapes.ts";
+import { LIST_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "./shapes.ts";
 
 /** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
 export const Tags = Type.Record(Type.String(), Type.String());
@@ -54,16 +55,19 @@ const patch: Record<Kind, (context: Context, id: string, change: TagChange) => v
 };
 
 const TagKey = Name(TAG_KEY);
+/** Tags are words and links; a page of resources shows all tags of each. */
+const TagValue = Type.String({ maxLength: URL_LENGTH });
 
 const TagPatchInput = named(
   "TagPatchInput",
   Closed({
     set_tags: Maybe(
-      Type.Record(Type.String(), Text, {
+      Type.Record(Type.String(), TagValue, {
+        maxProperties: MAX_TAGS,
         description: `Tags to set; a tag that exists is overwritten. Keys match ${TAG_KEY}`,
       }),
     ),
-    remove_tags: Maybe(Type.Array(Type.String(), { description: "Keys to remove; a key that is not there does no harm" })),
+    remove_tags: Maybe(Type.Array(Type.String({ maxLength: TEXT_LENGTH }), { maxItems: LIST_LENGTH, description: "Keys to remove; a key that is not there does no harm" })),
   }),
 );
 
@@ -74,7 +78,7 @@ export const patchTags = operation({
   tag: "Tags",
   summary: "Set and remove tags",
   description:
-    "Tags of a flow, environment, control or repo; the change is seen by the next read. Removals come first: a key that is both removed and set is set.",
+    `Tags of a flow, environment, control or repo, at most ${MAX_TAGS} of each; the change is seen by the next read. Removals come first: a key that is both removed and set is set.`,
   permission: "tag:write",
   audit: "tags.changed",
   params: Closed({

@@ -7,12 +7,12 @@ import type { KeptTarget, OtherTarget, Target, TargetType } from "../domain/noti
 import { isMailAddress } from "../domain/outgoing/mail.ts";
 import { invalid } from "../errors.ts";
 import type { FieldErrors } from "../errors.ts";
-import { Closed, Maybe, Nullable, OneOf, named } from "../http/schema.ts";
+import { Closed, Maybe, Nullable, OneOf, WithinBytes, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import { isFailing } from "../store/notification-targets.ts";
 import type { TargetRow } from "../store/notification-targets.ts";
 import type { Context } from "./kit.ts";
-import { NAME_LENGTH, Url } from "./shapes.ts";
+import { MAX_DETAIL_BYTES, NAME_LENGTH, Url } from "./shapes.ts";
 
 /** Far above the size of a team, and few enough to be one message. */
 const MOST_ADDRESSES = 100;
@@ -40,7 +40,7 @@ const INPUTS = {
 
 /** An object whose `type` is none of the three words is kept, and nothing is sent to it (decision 94). */
 export const ActionTargets = Type.Array(
-  Type.Union([Type.Record(Type.String(), Type.Unknown(), { description: "Kept as it is; nothing is sent to it" }), INPUTS.SLACK, INPUTS.WEBHOOK, INPUTS.EMAIL]),
+  Type.Union([WithinBytes(MAX_DETAIL_BYTES, Type.Record(Type.String(), Type.Unknown(), { description: "Kept as it is; nothing is sent to it" })), INPUTS.SLACK, INPUTS.WEBHOOK, INPUTS.EMAIL]),
   { maxItems: MOST_TARGETS },
 );
 

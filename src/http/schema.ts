@@ -5,6 +5,12 @@
 import Type from "typebox";
 import type { Static, TSchema } from "typebox";
 
+/**
+ * Bounds a value by the bytes of its JSON text, whatever it holds; a longer one is refused with 413. Published as `x-max-bytes`.
+ * Everything below such a shape is bounded by it.
+ */
+export const WithinBytes = <T extends TSchema>(maxBytes: number, schema: T): T => ({ ...schema, "x-max-bytes": maxBytes }) as T;
+
 /** Gives a shape its component name in the OpenAPI document. Names are unique (tested). */
 export const named = <T extends TSchema>(name: string, schema: T): T => ({ ...schema, "x-component": name }) as T;
 

@@ -11,7 +11,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
 import type { TSchema } from "typebox";
 import { isLinkable, isRemote } from "../domain/urls.ts";
+import { tooLarge } from "../errors.ts";
 import type { FieldErrors } from "../errors.ts";
+import { isWithinBytes } from "./json-bytes.ts";
 import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "./json-scan.ts";
 
 /** Formats of texts, with the words for what is expected. */
@@ -23,6 +25,11 @@ const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words:
 };
 
 const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true, formats: FORMATS } as const;
+const MAX_BYTES = "x-max-bytes";
+/** Of bodies alone: what was stored under an older bound is still shown. */
+const bounded = (engine: Ajv2020): Ajv2020 =>
+  engine.addKeyword({ keyword: MAX_BYTES, schemaType: "number", errors: false, validate: (maxBytes: number, value: unknown) => isWithinBytes(value, maxBytes) });
+
 /** Each flavour has two engines: one that stops at the first problem, one that lists all of them. */
 type Engines = { first: Ajv2020; all: Ajv2020 };
 const engines = (more: Options): Engines => ({
@@ -32,7 +39,7 @@ const engines = (more: Options): Engines => ({
 
 type Flavour = "plain" | "coercing" | "response";
 const flavours: Record<Flavour, Engines> = {
-  plain: engines({}),
+  plain: { first: bounded(new Ajv2020(options)), all: bounded(new Ajv2020({ ...options, allErrors: true })) },
   /** Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a number. */
   coercing: engines({ coerceTypes: true }),
   /** Responses: nothing is filled in, because a default would hide a field that the handler forgot. */
@@ -59,6 +66,7 @@ const MOST_FIELDS = 100;
  * Checks `value`, filling in defaults (and turning text into numbers and booleans with `coercing`).
  * @returns null when it fits, else one text per field (at most 100 fields; one for a value of thousands of parts); `root`
  *   names the value itself (`body`, `data_json`, ...).
+ * @throws AppError 413 when a part of it is longer than its `x-max-bytes`.
  */
 export function validate(schema: TSchema, value: unknown, flavour: Flavour, root: string): FieldErrors | null {
   const odd = flavour === "coercing" ? oddNumbers(schema, value as Record<string, unknown>) : null;
@@ -70,7 +78,16 @@ export function validate(schema: TSchema, value: unknown, flavour: Flavour, root
     const thorough = compile(schema, flavour, "all");
     if (!thorough(value)) errors = thorough.errors;
   }
+  refuseTooLarge(errors ?? [], root);
   return fieldTexts(errors ?? [], root);
+}
+
+/** @throws AppError 413 that names the field and its bound, when a value is longer than its shape allows. */
+function refuseTooLarge(errors: readonly ErrorObject[], root: string): void {
+  const error = errors.find(({ keyword }) => keyword === MAX_BYTES);
+  if (!error) return;
+  const path = pathText(error.instancePath.split("/").slice(1));
+  throw tooLarge(path === "" ? `The JSON of '${root}'` : `Field '${path}'`, error.schema as number);
 }
 
 /** A number as people write it in an address. How large it may be is for its shape to say. */

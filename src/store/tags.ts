@@ -1,5 +1,9 @@
 /** Tags: key and value texts on a resource. Each kind of resource has a table of its own with the same shape. */
+import { invalid } from "../errors.ts";
 import type { Db } from "./database.ts";
+
+/** Tags of one resource: lists show all of them with each resource. */
+export const MAX_TAGS = 200;
 
 export type Tags = Record<string, string>;
 /** Keys to set, and keys to remove. A key in both is set: removals come first. */
@@ -20,14 +24,23 @@ export function tagTable(db: Db, ...[table, owner]: TagTable) {
   const put = db.prepare(
     `INSERT INTO ${table} (${owner}, key, value) VALUES (?, ?, ?) ON CONFLICT (${owner}, key) DO UPDATE SET value = excluded.value`,
   );
+  const count = db.prepare<[number], number>(`SELECT count(*) FROM ${table} WHERE ${owner} = ?`).pluck();
   const drop = db.prepare(`DELETE FROM ${table} WHERE ${owner} = ? AND key = ?`);
   return {
     /** All tags of a resource, in the order of their keys. */
     of: (id: number): Tags => Object.fromEntries(all.all(id).map(({ key, value }) => [key, value])),
-    /** Sets (overwriting) and removes tags; removing an absent key is harmless (semantics 8.3). */
+    /**
+     * Sets (overwriting) and removes tags; removing an absent key is harmless (semantics 8.3).
+     * @throws AppError 400 on `set_tags` when the resource would have more tags than MAX_TAGS and more than before: one that an older
+     *   version left with more may still lose and change some.
+     */
     patch(id: number, { set, remove }: TagChange): void {
+      const before = count.get(id) ?? 0;
       for (const key of remove) drop.run(id, key);
       for (const [key, value] of Object.entries(set)) put.run(id, key, value);
+      const after = count.get(id) ?? 0;
+      if (after > MAX_TAGS && after > before)
+        throw invalid({ set_tags: `A resource should have at most ${MAX_TAGS} tags: with this change it would have ${after}` });
     },
   };
 }

@@ -33,7 +33,7 @@ export type Named = (name: string, shape: Shape) => fc.Arbitrary<unknown> | null
 const KNOWN = new Set([
   "type", "const", "enum", "anyOf", "oneOf", "pattern", "format", "minLength", "maxLength", "minimum", "maximum", "items", "minItems", "maxItems",
   "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "maxProperties", "minProperties",
-  "description", "default", "deprecated", "title", "examples", "x-component", "x-repeated", "contentMediaType", "uniqueItems",
+  "description", "default", "deprecated", "title", "examples", "x-component", "x-repeated", "x-max-bytes", "contentMediaType", "uniqueItems",
 ]);
 
 /** Text as people write it and then some; what can be stored at all (no NUL, no lone surrogates). */

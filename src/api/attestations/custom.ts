@@ -8,7 +8,7 @@ import type { CustomVerdict } from "../../workers/custom-types.ts";
 import { definitionOf } from "../custom-attestation-types.ts";
 import type { Context } from "../kit.ts";
 import { readNested } from "../nested-json.ts";
-import { NAME_LENGTH } from "../shapes.ts";
+import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 /** Data as it is judged and stored, and what the version in force says of it. */
@@ -21,7 +21,9 @@ type Judged = { data: unknown; version: number; verdict: Exclude<CustomVerdict, 
 async function dataOf(context: Context, value: unknown): Promise<unknown> {
   if (typeof value !== "string" || !/^[ \t\r\n]*[[{]/.test(value)) return value;
   try {
-    return await readNested(context, value, { field: FIELD, what: `The JSON in '${FIELD}'`, bounds: RECORD, asText: true });
+    const data = await readNested(context, value, { field: FIELD, what: `The JSON in '${FIELD}'`, bounds: RECORD, asText: true });
+    requireWithinBytes(FIELD, data, MAX_FREE_FORM_BYTES);
+    return data;
   } catch (error) {
     const [problem] = error instanceof AppError && error.fields ? Object.entries(error.fields) : [];
     if (!problem) throw error;
@@ -43,7 +45,7 @@ export const postCustom = attestation({
     "The record keeps the number of the version, what came of each rule, and the summary.",
   payload: {
     type_name: Type.String({ maxLength: NAME_LENGTH, description: "Name of the type, which must exist and not be archived" }),
-    attestation_data: Type.Unknown({ description: "Any JSON value. A text that holds the JSON of an object or array counts as that object or array" }),
+    attestation_data: Type.Unknown({ "x-max-bytes": MAX_FREE_FORM_BYTES, description: "Any JSON value. A text that holds the JSON of an object or array counts as that object or array" }),
   },
   label: ({ type_name }) => customLabel(type_name),
   async prepare(context, { type_name, attestation_data }): Promise<Judged> {

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeJira } from "../../domain/attestation/jira.ts";
-import { Closed, Maybe, named } from "../../http/schema.ts";
-import { LIST_LENGTH, Text, WebUrl } from "../shapes.ts";
+import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 const JiraItem = named(
@@ -20,7 +20,7 @@ export const postJira = attestation({
   form: "JiraAttestationForm",
   summary: "Report the issues that a change refers to",
   description: "Compliant when there is at least one reference and every one of them exists in the issue tracker.",
-  payload: { jira_results: Type.Array(JiraItem, { maxItems: LIST_LENGTH }) },
+  payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: LIST_LENGTH })) },
   judge: (payload) => judgeJira(payload as Parameters<typeof judgeJira>[0]),
   facts: ({ jira_results }) => ({ jira_results }),
   example: { jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }] },

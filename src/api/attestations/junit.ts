@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeJunit } from "../../domain/attestation/junit.ts";
-import { Closed, Maybe, named } from "../../http/schema.ts";
-import { LIST_LENGTH, Text } from "../shapes.ts";
+import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 const Count = Type.Integer({ minimum: 0 });
@@ -24,7 +24,7 @@ export const postJunit = attestation({
   form: "JUnitAttestationForm",
   summary: "Report the results of unit tests",
   description: "Counts for each suite of a JUnit report. Compliant when no suite has a failure or an error; skipped tests do not matter.",
-  payload: { junit_results: Type.Array(JUnitResult, { minItems: 1, maxItems: LIST_LENGTH }) },
+  payload: { junit_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JUnitResult, { minItems: 1, maxItems: LIST_LENGTH })) },
   judge: judgeJunit,
   facts: ({ junit_results }) => ({ junit_results }),
   example: { junit_results: [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.5 }] },

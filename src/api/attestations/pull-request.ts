@@ -1,11 +1,11 @@
 import { Type } from "typebox";
 import { judgePullRequest } from "../../domain/attestation/pull-request.ts";
-import { Maybe, OneOf, named } from "../../http/schema.ts";
-import { GitCommit, LIST_LENGTH, TEXT_LENGTH, Text, WebUrl } from "../shapes.ts";
+import { Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
+import { GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text, WebUrl } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 /** A merge commit, or empty where the pull request was not merged. */
-const MergeCommit = Type.String({ pattern: "^([a-f0-9]{40})?$" });
+const MergeCommit = Type.String({ pattern: "^([a-f0-9]{40})?$", maxLength: 40 });
 
 /**
  * What clients gather from a forge is never refused for a key that is not known here: it is kept and returned, and only
@@ -87,7 +87,10 @@ export const postPullRequest = attestation({
   payload: {
     git_provider: OneOf(["github", "gitlab", "bitbucket", "azure"]),
     // The newer form comes first: of a report that fits neither, its problems are the ones to name.
-    pull_requests: Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: LIST_LENGTH }),
+    pull_requests: WithinBytes(
+      MAX_RESULTS_BYTES,
+      Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: LIST_LENGTH }),
+    ),
   },
   judge: (payload) => judgePullRequest(payload as Parameters<typeof judgePullRequest>[0]),
   facts: ({ git_provider, pull_requests }) => ({ git_provider, pull_requests }),

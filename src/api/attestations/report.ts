@@ -22,10 +22,13 @@ import type { TrailRow } from "../../store/trails.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, Name, RepoInfoPostInput, Text, UserData, WebUrl,
+  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, MAX_FREE_FORM_BYTES, Name, RepoInfoPostInput, Text, UserData, WebUrl,
   presentEventRepoInfo, repoFacts, storedCommit, toJson,
 } from "../shapes.ts";
 import { beginImplicitly } from "../trails.ts";
+
+/** A report with fields of its own: its `user_data`, its data, and as much again for the rest. */
+const MAX_OPEN_REPORT_BYTES = 3 * MAX_FREE_FORM_BYTES;
 
 /** The fields that every kind has (semantics 3.1). */
 export const COMMON = {
@@ -89,7 +92,7 @@ export const kind = <P extends Record<string, TSchema>>(declaration: Kind<P, nul
 /** The operation that reports a kind: multipart with an optional attachment, or plain JSON where the kind has no form. */
 export function attestation<P extends Record<string, TSchema>, Prepared = null>(kind: Kind<P, Prepared>) {
   const fields = { ...COMMON, ...kind.payload };
-  const schema = named(kind.input, kind.open ? Type.Object(fields, { additionalProperties: true }) : Closed(fields)) as unknown as TObject<typeof COMMON & P>;
+  const schema = named(kind.input, kind.open ? Type.Object(fields, { additionalProperties: true, "x-max-bytes": MAX_OPEN_REPORT_BYTES }) : Closed(fields)) as unknown as TObject<typeof COMMON & P>;
   const form: FormBody<typeof schema> = {
     kind: "form",
     component: kind.form ?? "",

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeSnyk } from "../../domain/attestation/snyk.ts";
-import { Closed, Maybe, named } from "../../http/schema.ts";
-import { LIST_LENGTH, Text, Url } from "../shapes.ts";
+import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, Url } from "../shapes.ts";
 import { attestation } from "./report.ts";
 
 const Count = Type.Integer({ minimum: 0 });
@@ -35,7 +35,7 @@ export const postSnyk = attestation({
   form: "SnykAttestationForm",
   summary: "Report the results of a vulnerability scan",
   description: "Counts of findings for each scanned project. Compliant when nothing was found, whatever the severity.",
-  payload: { snyk_results: SnykResultsSummary },
+  payload: { snyk_results: WithinBytes(MAX_RESULTS_BYTES, SnykResultsSummary) },
   judge: (payload) => judgeSnyk(payload as Parameters<typeof judgeSnyk>[0]),
   facts: ({ snyk_results }) => ({ processed_snyk_results: snyk_results }),
   example: {

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeSonar } from "../../domain/attestation/sonar.ts";
-import { Maybe, named } from "../../http/schema.ts";
-import { LIST_LENGTH, Text, WebUrl } from "../shapes.ts";
+import { Maybe, WithinBytes, named } from "../../http/schema.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../shapes.ts";
 import { attestation, kind } from "./report.ts";
 
 const open = { additionalProperties: true };
@@ -40,7 +40,7 @@ export const SONAR = kind({
   form: "SonarAttestationForm",
   summary: "Report the result of a code quality gate",
   description: "The scan result as Sonar gives it. Compliant when the quality gate says OK or PASSED; a scan without a gate is not.",
-  payload: { sonar_results: SonarResults },
+  payload: { sonar_results: WithinBytes(MAX_RESULTS_BYTES, SonarResults) },
   judge: (payload) => judgeSonar(payload as Parameters<typeof judgeSonar>[0]),
   facts: ({ sonar_results }) => ({ sonar_results }),
   example: {

@@ -10,7 +10,7 @@ import { validate } from "../../http/validate.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import { readNested } from "../nested-json.ts";
-import { NAME_LENGTH } from "../shapes.ts";
+import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../shapes.ts";
 import { COMMON, attestation } from "./report.ts";
 
 const DECISION = "decision";
@@ -26,6 +26,7 @@ const PAYLOAD = {
   control: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Identifier of the control, which need not exist" }),
   attestation_data: Type.Unsafe<Record<string, unknown> | unknown[] | string>({
     type: ["object", "array", "string"],
+    "x-max-bytes": MAX_FREE_FORM_BYTES,
     description: "The data of the type, or a text that holds it as JSON; of a decision `is_compliant`",
   }),
 };
@@ -40,6 +41,7 @@ async function decisionData(context: Context, given: unknown): Promise<Static<ty
     const data = typeof given === "string" ? await readNested(context, given, nested) : given;
     const problems = validate(DecisionData, data, "plain", "");
     if (problems) throw invalid(problems);
+    requireWithinBytes("attestation_data", data, MAX_FREE_FORM_BYTES);
     return data as Static<typeof DecisionData>;
   } catch (error) {
     if (!(error instanceof AppError) || !error.fields) throw error;
