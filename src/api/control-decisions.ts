@@ -10,6 +10,8 @@ import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import type { PlacedAttestationRow } from "../store/attestations.ts";
 import { AttestationItem, presentAttestations } from "./attestations/present.ts";
 import { CONTROLS, ControlPath, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
+import { listAllowance, singleAllowance } from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
@@ -36,10 +38,10 @@ const ControlDecision = named(
 );
 const ControlDecisionListPage = named("ControlDecisionListPage", Closed({ ...Counts, decisions: Type.Array(ControlDecision) }));
 
-function presentDecision(context: Context, row: PlacedAttestationRow, control: string): Static<typeof ControlDecision> {
+function presentDecision(context: Context, row: PlacedAttestationRow, control: string, allowance: Allowance): Static<typeof ControlDecision> {
   const { controlDecisions, attestations, flows } = context.store;
   // One by one through the list, so that a damaged record is marked there.
-  const [item] = presentAttestations(context, [row]) as [Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> }];
+  const [item] = presentAttestations(context, [row], { allowance }) as [Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> }];
   const artifact = controlDecisions.artifactOf(row);
   return {
     ...item,
@@ -89,7 +91,8 @@ export const listControlDecisions = operation({
     };
     const { page, perPage, ...part } = PAGES.window(query);
     const rows = store.controlDecisions.list(organization.id, identifier, filter, query.sort_direction, part);
-    const decisions = rows.map((row) => presentDecision(context, row, identifier));
+    const allowance = listAllowance();
+    const decisions = rows.map((row) => presentDecision(context, row, identifier, allowance));
     return { status: 200, body: { ...counts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage), decisions } };
   },
 });
@@ -113,6 +116,6 @@ export const getControlDecision = operation({
     const row = store.attestations.findByPublicId(organization.id, params.decision_id);
     if (row?.control !== identifier)
       throw notFound(`Decision '${params.decision_id}' on control '${identifier}' does not exist in organization '${organization.name}'`);
-    return { status: 200, body: presentDecision(context, row, identifier) };
+    return { status: 200, body: presentDecision(context, row, identifier, singleAllowance()) };
   },
 });

@@ -13,10 +13,13 @@ import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "..
 import type { StoredTemplateFile } from "../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../store/flows.ts";
 import { archivedWith } from "./actions.ts";
+import { listAllowance, take } from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
+import { stubBytes } from "../store/large-json.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
-import { PageOf, UNREADABLE, pages, pagination, presentEach } from "./paging.ts";
+import { PageOf, pages, pagination, presentEach } from "./paging.ts";
 import { Name, RemoteUrl, TEXT_LENGTH, Text } from "./shapes.ts";
 import { Tags, tagFilters } from "./tags.ts";
 
@@ -97,18 +100,20 @@ const presentFlow = (row: FlowRow, org: string, template: string, tags: Record<s
   tags,
 });
 
-function presentListed(row: FlowListRow, org: string) {
+function presentListed({ store }: Pick<Context, "store">, row: FlowListRow, org: string, allowance: Allowance) {
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
+  const template = stubBytes(row.template) === null ? row.template : store.templates.get(row.template_id).content;
+  take(allowance, template.length);
   return {
-    ...presentFlow(row, org, row.template, JSON.parse(row.tags_json) as Record<string, string>),
+    ...presentFlow(row, org, template, JSON.parse(row.tags_json) as Record<string, string>),
     latest_activity_at: row.latest_activity_at,
     latest_state: row.latest_state,
   };
 }
 
-const placeholder = (row: FlowListRow, org: string): ReturnType<typeof presentListed> => ({
+const placeholder = (row: FlowListRow, org: string, mark: string): ReturnType<typeof presentListed> => ({
   name: row.name,
-  description: UNREADABLE,
+  description: mark,
   visibility: row.visibility,
   org,
   template: "",
@@ -150,10 +155,11 @@ export const getFlows = operation({
     const nowhere = isSpaceFilter(query.space_id);
     const window = PAGES.windowIfAsked(query);
     const rows = nowhere ? [] : store.flows.list(organization.id, filter, order, window);
+    const allowance = listAllowance();
     const data = presentEach(
       rows,
-      (row) => presentListed(row, organization.name),
-      (row) => placeholder(row, organization.name),
+      (row) => presentListed({ store }, row, organization.name, allowance),
+      (row, mark) => placeholder(row, organization.name, mark),
     );
     if (!window) return { status: 200, body: data };
     const total = nowhere ? 0 : store.flows.count(organization.id, filter);

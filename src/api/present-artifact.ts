@@ -14,7 +14,9 @@ import type { PlacedAttestationRow } from "../store/attestations.ts";
 import type { Presence } from "../store/presence.ts";
 import { presentAttestation } from "./attestations/present.ts";
 import type { Showing } from "./kit.ts";
-import { UNREADABLE, presentEach } from "./paging.ts";
+import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
+import { presentEach } from "./paging.ts";
 import { GitCommitInfo, RepoInfoResponse, fromJson, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 
@@ -104,7 +106,8 @@ type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean =>
   (JSON.parse(row.attestations_json) as AttestationStatus[]).some(({ status }) => status === "COMPLETE");
 
-function presentShared(context: Showing, row: PlacedArtifactRow): Shared {
+function presentShared(context: Showing, listed: PlacedArtifactRow, allowance: Allowance): Shared {
+  const row = withLargeJson(context, "artifacts", listed, allowance);
   const { urls } = context;
   const org = context.organization.name;
   return {
@@ -124,19 +127,19 @@ function presentShared(context: Showing, row: PlacedArtifactRow): Shared {
     api_url: urls.artifactApi(org, row.flow_name, row.fingerprint, selectorOf(row)),
     created_at: epochText(row.created_at),
     last_modified_at: epochText(row.last_modified_at),
-    user_data: fromJson(row.user_data_json),
+    user_data: freeForm(row.user_data_json),
     external_urls: fromJson<Record<string, { href: string }>>(row.external_urls_json),
     annotations: fromJson<Record<string, string>>(row.annotations_json),
     state: row.state,
     deployments: [],
-    evidence: evidenceOf(context, row),
+    evidence: evidenceOf(context, row, allowance),
   };
 }
 
-function evidenceOf(context: Showing, row: PlacedArtifactRow): Record<string, Evidence> {
+function evidenceOf(context: Showing, row: PlacedArtifactRow, allowance: Allowance): Record<string, Evidence> {
   if (row.trail_id === null || !hasEvidence(row)) return {};
   const records = context.store.attestations.latestOfArtifact(row.trail_id, row.id);
-  return Object.fromEntries(records.map((record) => [record.name, presentEvidence(context, record)]));
+  return Object.fromEntries(records.map((record) => [record.name, presentEvidence(context, record, allowance)]));
 }
 
 /** Facts of the older kinds under the names that readers of artifacts know. */
@@ -148,8 +151,8 @@ const FACTS = [
   ["pull_requests", "pull_requests"],
 ] as const;
 
-function presentEvidence(context: Showing, record: PlacedAttestationRow): Evidence {
-  const shown = presentAttestation(context, record) as ReturnType<typeof presentAttestation> & Record<string, unknown>;
+function presentEvidence(context: Showing, record: PlacedAttestationRow, allowance: Allowance): Evidence {
+  const shown = presentAttestation(context, record, allowance) as ReturnType<typeof presentAttestation> & Record<string, unknown>;
   const facts = FACTS.filter(([, source]) => shown[source] !== undefined).map(([name, source]) => [name, shown[source]]);
   return {
     evidence_type: record.overridden_type ?? record.type,
@@ -167,19 +170,20 @@ function presentEvidence(context: Showing, record: PlacedAttestationRow): Eviden
   };
 }
 
-/** One record in full. @throws SyntaxError for a damaged record. */
-export function presentArtifact(context: Showing, row: PlacedArtifactRow): Static<typeof ArtifactResponse> {
+/** One record in full, each field whole unless the allowance is another. @throws SyntaxError for a damaged record. */
+export function presentArtifact(context: Showing, row: PlacedArtifactRow, allowance: Allowance = singleAllowance()): Static<typeof ArtifactResponse> {
   const reasons = fromJson<string[]>(row.reasons_json) ?? [];
   const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
+  const shared = presentShared(context, row, allowance);
   return {
-    ...presentShared(context, row),
+    ...shared,
     template: fromJson<string[]>(row.template_json),
     state_info: reasons.length > 0 ? reasons.join("\n") : null,
     approvals: [],
     running: presence.running,
     exited: presence.exited,
     history: historyOf(context, row, presence),
-    ...leadTimes(row, presence),
+    ...leadTimes(row, shared.git_commit_info, presence),
   };
 }
 
@@ -208,12 +212,12 @@ export const movesOf = ({ moves }: Pick<Presence, "moves">): HistoryEntry[] =>
  * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the build they
  * count to the first start after it was reported, as deployments do. What is not known is left out.
  */
-function leadTimes(row: PlacedArtifactRow, { firstStarts, moves }: Presence) {
+function leadTimes(row: PlacedArtifactRow, commit: GitCommitInfoValue | null, { firstStarts, moves }: Presence) {
   const deployed = new Map<string, number>();
   for (const { environment_name, timestamp, started } of moves)
     if (started && timestamp >= row.created_at && !deployed.has(environment_name)) deployed.set(environment_name, timestamp - row.created_at);
   // 0: the report did not tell the time of the commit.
-  const committed = fromJson<GitCommitInfoValue>(row.git_commit_info_json)?.timestamp || null;
+  const committed = commit?.timestamp || null;
   return {
     commit_lead_times: Object.fromEntries(
       firstStarts.flatMap(({ environment_name, created }) => (committed === null || created === null ? [] : [[environment_name, created - committed]])),
@@ -223,25 +227,29 @@ function leadTimes(row: PlacedArtifactRow, { firstStarts, moves }: Presence) {
 }
 
 /** Records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-export const presentArtifacts = (context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactResponse>[] =>
-  presentEach(rows, (row) => presentArtifact(context, row), (row) => presentArtifact(context, unreadable(row)));
+export function presentArtifacts(context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactResponse>[] {
+  const allowance = listAllowance();
+  return presentEach(rows, (row) => presentArtifact(context, row, allowance), (row, mark) => presentArtifact(context, unreadable(row, mark)));
+}
 
 /** Records as the lists show them; as presentArtifacts. */
-export const presentArtifactItems = (context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] =>
-  presentEach(
+export function presentArtifactItems(context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] {
+  const allowance = listAllowance();
+  return presentEach(
     rows,
-    (row) => ({ ...presentShared(context, row), releases: [] }),
-    (row) => ({ ...presentShared(context, unreadable(row)), releases: [] }),
+    (row) => ({ ...presentShared(context, row, allowance), releases: [] }),
+    (row, mark) => ({ ...presentShared(context, unreadable(row, mark), singleAllowance()), releases: [] }),
   );
+}
 
 /** The record without what is stored as JSON, its evidence included; marked by an annotation. */
-const unreadable = (row: PlacedArtifactRow): PlacedArtifactRow => ({
+const unreadable = (row: PlacedArtifactRow, mark: string): PlacedArtifactRow => ({
   ...row,
   git_commit_info_json: null,
   repo_info_json: null,
   user_data_json: null,
   external_urls_json: null,
-  annotations_json: JSON.stringify({ unreadable: UNREADABLE }),
+  annotations_json: JSON.stringify({ unreadable: mark }),
   template_json: "[]",
   attestations_json: "[]",
   reasons_json: "[]",

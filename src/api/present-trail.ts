@@ -9,7 +9,10 @@ import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { TrailMoveRow } from "../store/presence.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/trails.ts";
+import { jsonPieces } from "../http/raw-json.ts";
 import type { Showing } from "./kit.ts";
+import { freeForm, listAllowance, singleAllowance, take, withLargeJson } from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
 import { GitCommitInfo, UserData, fromJson, presentCommit, presentEventRepoInfo, presentEventText } from "./shapes.ts";
 import { Tags } from "./tags.ts";
@@ -139,10 +142,10 @@ export type TrailEventValue = Static<typeof TrailEvent>;
 
 type ShownFlow = { flow: FlowRow; tags: Record<string, string> };
 
-/** Presents these trails; what several of them share is read once, and what their artifacts did where in one query for all. */
-export function trailPresenter(context: Showing, rows: readonly TrailRow[]): (row: TrailRow) => TrailValue {
-  const parts = trailParts(context, rows);
-  return (row) => ({ ...parts.outline(row), events: [...parts.events(row, context.store.trails.events(row.id))] });
+/** A trail with its whole history. @param row as lists have it (store.trails.listed) */
+export function presentTrail(context: Showing, row: TrailRow): TrailValue {
+  const parts = trailParts(context, [row]);
+  return { ...parts.outline(row, singleAllowance()), events: [...parts.events(row, context.store.trails.events(row.id))] };
 }
 
 /** The trails in two parts: all but the history, and the history event by event, because it may be longer than memory. */
@@ -172,14 +175,16 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
   const movesOf = (row: TrailRow) => moves.get(row.id) ?? [];
 
   return {
-    outline(row: TrailRow): Omit<TrailValue, "events"> {
+    /** @param listed a whole row, or one of a list. @throws AnswerFullError when the answer holds enough without the trail. */
+    outline(listed: TrailRow, allowance: Allowance): Omit<TrailValue, "events"> {
+      const row = withLargeJson({ store }, "trails", listed, allowance);
       const { flow, tags } = flowOf(row.flow_id);
       return {
         name: row.name,
         description: row.description ?? "",
         git_commit_info: presentCommit(row.git_commit_info_json),
         origin_url: row.origin_url,
-        user_data: fromJson<Record<string, unknown> | unknown[]>(row.user_data_json),
+        user_data: freeForm(row.user_data_json) as Record<string, unknown> | unknown[] | null,
         repo_ids: store.trails.repoIds(row.id),
         created_at: row.created_at,
         last_modified_at: row.last_modified_at,
@@ -202,9 +207,9 @@ export function trailParts({ store, organization, urls }: Showing, rows: readonl
      * The same events as a JSON text each, put together from what is stored as text: most of a page of trails is history, which
      * would be read only to be written again. @throws Error for a damaged record.
      */
-    eventTexts(row: TrailRow, rows: readonly TrailEventText[]): string[] {
+    eventTexts(row: TrailRow, rows: Iterable<TrailEventText>): string[] {
       const place = placeOf(row);
-      const told = rows.map(({ type, timestamp, event_json }) => {
+      const told = Array.from(rows, ({ type, timestamp, event_json }) => {
         if (!event_json?.startsWith("{")) throw new Error(`an event of trail ${row.id} is damaged`);
         const head = JSON.stringify({ type, timestamp, ...place });
         const rest = presentEventText(event_json).slice(1);
@@ -235,23 +240,60 @@ function presentMove(move: TrailMoveRow) {
   };
 }
 
-/** The rows of a list as the JSON text of one; a damaged one becomes a placeholder that says so in its description. */
-export function presentTrails(context: Showing, rows: readonly TrailRow[]): string {
-  const parts = trailParts(context, rows);
-  const texts = presentEach(
-    rows,
-    (row) => `${JSON.stringify(parts.outline(row)).slice(0, -1)},"events":[${parts.eventTexts(row, context.store.trails.eventTexts(row.id)).join(",")}]}`,
-    (row) => JSON.stringify(trailPlaceholder(context, row)),
-  );
-  return `[${texts.join(",")}]`;
+/** Trails of which the moves are looked up at once. */
+const AT_ONCE = 100;
+
+/**
+ * The rows of a list as the JSON text of one, in pieces. A damaged trail becomes a placeholder that says so in its description, and so
+ * does one that the answer has no room for.
+ */
+export function presentTrails(context: Showing, rows: Iterable<TrailRow>): string[] {
+  const pieces: string[] = [];
+  const allowance = listAllowance();
+  for (const some of inGroups(rows, AT_ONCE)) {
+    const parts = trailParts(context, some);
+    const shown = presentEach(
+      some,
+      (row) => listedTrail(context, parts, row, allowance),
+      (row, mark) => [JSON.stringify(trailPlaceholder(context, row, mark))],
+    );
+    for (const own of shown) {
+      pieces.push(pieces.length === 0 ? "[" : ",");
+      for (const piece of own) pieces.push(piece);
+    }
+  }
+  if (pieces.length === 0) return ["[]"];
+  pieces.push("]");
+  return pieces;
+}
+
+/** The JSON text of one trail in pieces. */
+function listedTrail({ store }: Showing, parts: ReturnType<typeof trailParts>, row: TrailRow, allowance: Allowance): string[] {
+  const facts = parts.outline(row, allowance);
+  take(allowance, facts.template.content.length);
+  take(allowance, store.trails.eventBytes(row.id));
+  const outline = jsonPieces(facts);
+  const events = parts.eventTexts(row, store.trails.eventTexts(row.id));
+  const last = outline.pop() as string;
+  return [...outline, `${last.slice(0, -1)},"events":[${events.join(",")}]}`];
+}
+
+function* inGroups<T>(items: Iterable<T>, size: number): Generator<T[]> {
+  let group: T[] = [];
+  for (const item of items) {
+    if (group.push(item) < size) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
 }
 
 /** What stands for a trail that is damaged. */
-export function trailPlaceholder({ store, organization, urls }: Showing, row: TrailRow): TrailValue {
+export function trailPlaceholder({ store, organization, urls }: Showing, row: TrailRow, mark = UNREADABLE): TrailValue {
   const flow = store.flows.get(row.flow_id).name;
   return {
     name: row.name,
-    description: UNREADABLE,
+    description: mark,
     git_commit_info: null,
     origin_url: null,
     user_data: null,

@@ -19,7 +19,7 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { PageOf, pages, pagination } from "./paging.ts";
-import { TrailResponse, presentTrails, trailPresenter } from "./present-trail.ts";
+import { TrailResponse, presentTrail, presentTrails } from "./present-trail.ts";
 import {
   ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, UserData, WebUrl, presentCommit, presentEventRepoInfo,
   repoFacts, storedCommit, toJson,
@@ -213,7 +213,7 @@ export const getTrail = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    return { status: 200, body: trailPresenter(context, [trail])(trail) };
+    return { status: 200, body: presentTrail(context, store.trails.listed(trail.id)) };
   },
 });
 
@@ -246,7 +246,7 @@ export const listTrails = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const filter: TrailFilter = { organizationId: organization.id, flowId: flow.id, flowTag: null, fingerprint: null };
     // `page` alone asks for no envelope (semantics 2.5).
-    if (query.per_page === undefined) return { status: 200, texts: [presentTrails(context, store.trails.list(filter, null, 0))] };
+    if (query.per_page === undefined) return { status: 200, texts: presentTrails(context, store.trails.list(filter, null, 0)) };
     return onePage(context, filter, PAGES_IF_ASKED.window(query));
   },
 });
@@ -294,5 +294,5 @@ function tagOf(text: string): { key: string; value: string } {
 function onePage(context: Context, filter: TrailFilter, { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>): { status: 200; texts: string[] } {
   const { trails } = context.store;
   const data = presentTrails(context, trails.list(filter, limit, offset));
-  return { status: 200, texts: ['{"data":', data, `,"pagination":${JSON.stringify(pagination(trails.count(filter), page, perPage))}}`] };
+  return { status: 200, texts: ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination(trails.count(filter), page, perPage))}}`] };
 }

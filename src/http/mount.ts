@@ -21,6 +21,7 @@ import { identify } from "./authenticate.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
 import type { Rates } from "./rates.ts";
+import { jsonPieces } from "./raw-json.ts";
 import { LARGE_JSON_BYTES, bodyShape, maxBytes, partShape, readJson } from "./read-json.ts";
 import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
 import { sendDownload, sendStream, sendText, utf8 } from "./reply.ts";
@@ -374,8 +375,15 @@ async function send<Context, M extends Membership>(house: House<Context, M>, ope
   return null;
 }
 
+/** The JSON text of an answer, as bytes where it comes in pieces. */
+function textOf(reply: JsonReply): string | Buffer {
+  if ("texts" in reply) return utf8(reply.texts);
+  const pieces = jsonPieces(reply.body);
+  return pieces.length === 1 ? (pieces[0] as string) : utf8(pieces);
+}
+
 async function sendBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: JsonReply): Promise<Representation | null> {
-  const text = "texts" in reply ? utf8(reply.texts) : JSON.stringify(reply.body);
+  const text = textOf(reply);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;
     // Checked in the form it has on the wire: undefined members are gone there.

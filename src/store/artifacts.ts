@@ -4,6 +4,7 @@ import type { State } from "../domain/compliance/artifact.ts";
 import { selectorColumn } from "./artifact-selector.ts";
 import type { buildStore } from "./builds.ts";
 import type { Db, Sources } from "./database.ts";
+import { withStubs } from "./large-json.ts";
 
 export type ArtifactRow = {
   id: number;
@@ -57,10 +58,14 @@ const COLUMNS = [
   "id", "public_id", "organization_id", "flow_id", "trail_id", "fingerprint", "reference_name", ...FIELDS,
   "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json", "report_number",
 ];
-/** The start of every query that answers show; `a` is the artifact. */
-export const PLACED_ARTIFACTS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")},
-    f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
+/** Columns whose length follows from what a client sent. */
+const LARGE = ["git_commit_info_json", "commits_list_json", "repo_info_json", "external_urls_json", "annotations_json", "user_data_json"] as const;
+const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
+/** The start of every query for whole records; `a` is the artifact. */
+export const PLACED_ARTIFACTS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
+/** The start of every query that answers show: long texts are stubs (large-json.ts). */
+const LISTED_ARTIFACTS = placed(withStubs("a", COLUMNS, LARGE));
 
 /** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
 export type ArtifactInTrailRow = Pick<
@@ -104,13 +109,13 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
   const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
   );
   const latestInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ${LATEST_REPORT} LIMIT 1`,
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ${LATEST_REPORT} LIMIT 1`,
   );
   const latestBound = db.prepare<[number, string, number | null, number | null, string], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
+    `${LISTED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
      WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ${LATEST_REPORT} LIMIT 1`,
   );
   const byPublicId = db.prepare<[number, string, string], PlacedArtifactRow>(
@@ -135,18 +140,18 @@ export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typ
   const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
     "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
   );
-  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
+  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
   const ofCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
   );
-  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
-  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
-  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
   // The records of several repositories are put in order by their keys alone.
   const listSeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
+    `${LISTED_ARTIFACTS} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
   );
-  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
+  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
 
   return {
     get(id: number): ArtifactRow {

@@ -6,7 +6,7 @@
  * Newest first: by time, then in the order of acceptance. The time leads because filters ask for it; a clock that was set back may
  * put the two at odds. Series are derived from the records, in the write that appends each.
  */
-import { PLACED_ATTESTATIONS } from "./attestations.ts";
+import { LISTED_ATTESTATIONS } from "./attestations.ts";
 import type { NewAttestation, PlacedAttestationRow } from "./attestations.ts";
 import type { Db } from "./database.ts";
 
@@ -71,7 +71,7 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
      WHERE series_id = ? AND created_at >= ? AND created_at <= ? AND (created_at, attestation_id) < (?, ?)
      ORDER BY created_at DESC, attestation_id DESC LIMIT ?`,
   );
-  const byId = db.prepare<[number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.id = ?`);
+  const byId = db.prepare<[number], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE a.id = ?`);
 
   /** The first place that is too new for the filter. */
   function endOf({ before, to }: AttestationFilter): Position | null {
@@ -99,7 +99,7 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
         : db.prepare<[Value[]], Position>(`SELECT a.created_at, a.id FROM attestations a WHERE ${whole.sql} ${order} LIMIT 1 OFFSET ?`).get([...whole.values, newest - 1]);
     const parts = [edge ? region(edge.created_at) : whole, ...(fits.sql === "" ? [] : [fits])];
     const rows = db
-      .prepare<[Value[]], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`)
+      .prepare<[Value[]], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`)
       .all([...parts.flatMap(({ values }) => values), limit]);
     return edge === undefined || rows.length === limit ? rows : null;
   }
@@ -133,7 +133,7 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
       if (filter.publicId !== null) {
         const sql = ["a.public_id = ? AND a.organization_id = ? AND a.created_at >= ? AND (a.created_at, a.id) < (?, ?)", ...(fits.sql === "" ? [] : [fits.sql])].join(" AND ");
         return db
-          .prepare<[Value[]], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE ${sql} LIMIT ?`)
+          .prepare<[Value[]], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE ${sql} LIMIT ?`)
           .all([filter.publicId, filter.organizationId, filter.from ?? FIRST_TIME, end.created_at, end.id, ...fits.values, limit]);
       }
       return among(filter, fits, end, limit) ?? throughSeries(filter, fits, end, limit);

@@ -7,6 +7,7 @@ import type { AttestationFact } from "../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-series.ts";
 import type { Db, Sources } from "./database.ts";
+import { withStubs } from "./large-json.ts";
 import type { triggerStore } from "./triggers.ts";
 
 export type AttestationRow = {
@@ -61,9 +62,16 @@ const FIELDS = [
   "evidence_digest", "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
 ] as const satisfies readonly (keyof NewAttestation)[];
 const COLUMNS = ["id", "public_id", ...FIELDS];
-/** The start of every query that answers show; `a` is the attestation. */
-export const PLACED_ATTESTATIONS = `SELECT ${COLUMNS.map((column) => `a.${column}`).join(", ")}, f.name AS flow_name, t.name AS trail_name
+/** Columns whose length follows from what a client sent. */
+const LARGE = [
+  "target_artifacts_json", "git_commit_info_json", "repo_info_json", "annotations_json", "external_urls_json", "user_data_json", "payload_json",
+] as const;
+const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name
   FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
+/** The start of every query for whole records; `a` is the attestation. */
+export const PLACED_ATTESTATIONS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
+/** The start of every query that answers show: long texts are stubs (large-json.ts). */
+export const LISTED_ATTESTATIONS = placed(withStubs("a", COLUMNS, LARGE));
 
 /** The artifact_id of the trail's own entries in current_attestations. */
 const TRAIL_LEVEL = 0;
@@ -119,7 +127,7 @@ export function attestationStore(db: Db, { newId }: Sources, triggers: ReturnTyp
   const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
-  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
+  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
   const bind = db.prepare("INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const wait = db.prepare("INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
   // The latest record wins, also when an older one is bound after it.
@@ -149,7 +157,7 @@ export function attestationStore(db: Db, { newId }: Sources, triggers: ReturnTyp
     "SELECT a.name, a.created_at FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id WHERE b.artifact_id = ? ORDER BY a.id",
   );
   const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
-    `${PLACED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
+    `${LISTED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
   );
   const byEvidence = db.prepare<[string], { found: 1 }>("SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1");
 

@@ -2,7 +2,7 @@
  * What was decided about a control: its decisions, and the overrides of decisions, which decide anew. The identifier is what
  * ties them together, so that decisions count that were taken before there was a control of that identifier (semantics 7.2).
  */
-import { PLACED_ATTESTATIONS } from "./attestations.ts";
+import { LISTED_ATTESTATIONS } from "./attestations.ts";
 import type { PlacedAttestationRow } from "./attestations.ts";
 import type { Direction } from "./controls.ts";
 import type { Db } from "./database.ts";
@@ -29,7 +29,7 @@ type Parameters = { organization: number; control: string; compliant: 0 | 1 | nu
 export function controlDecisionStore(db: Db) {
   const listing = (order: string) =>
     db.prepare<[Parameters & { limit: number; offset: number }], PlacedAttestationRow>(
-      `${PLACED_ATTESTATIONS} WHERE a.id IN (SELECT id FROM attestations WHERE ${DECIDED} ORDER BY id ${order} LIMIT @limit OFFSET @offset) ORDER BY a.id ${order}`,
+      `${LISTED_ATTESTATIONS} WHERE a.id IN (SELECT id FROM attestations WHERE ${DECIDED} ORDER BY id ${order} LIMIT @limit OFFSET @offset) ORDER BY a.id ${order}`,
     );
   const lists = { asc: listing("ASC"), desc: listing("DESC") };
   const counting = db.prepare<[Parameters], { total: number }>(`SELECT count(*) AS total FROM attestations WHERE ${DECIDED}`);

@@ -1,5 +1,6 @@
 /** Flows, their names (name-table.ts) and their tags. */
 import type { Db, Sources } from "./database.ts";
+import { orStub } from "./large-json.ts";
 import { nameTable } from "./name-table.ts";
 import type { stalenessStore } from "./staleness.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "./tags.ts";
@@ -63,7 +64,7 @@ const ORDERS = {
 } as const;
 
 const listSql = (order: string): string =>
-  `SELECT ${COLUMNS}, template.content AS template,
+  `SELECT ${COLUMNS}, ${orStub("template.content")} AS template,
      (SELECT json_group_object(key, value) FROM flow_tags WHERE flow_id = flow.id) AS tags_json
    FROM flows AS flow LEFT JOIN templates AS template ON template.id = flow.template_id
    WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`;

@@ -8,6 +8,7 @@ import { attestationSearchStore } from "./attestation-series.ts";
 import { attestationStore } from "./attestations.ts";
 import { auditStore } from "./audit.ts";
 import { auditPackageStore } from "./audit-packages.ts";
+import { largeJsonStore } from "./large-json.ts";
 import { buildStore } from "./builds.ts";
 import { clockStore } from "./clock.ts";
 import { controlCoverageStore } from "./control-coverage.ts";
@@ -94,6 +95,7 @@ export function openStore(db: Db, sources: Sources) {
     artifacts,
     attestations,
     attestationLists: attestationListStore(db),
+    largeJson: largeJsonStore(db),
     attestationSearch: attestationSearchStore(db),
     evaluation: evaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
     staleness,

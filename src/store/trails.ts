@@ -4,6 +4,7 @@ import type { State } from "../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { afterPrefix } from "./artifacts.ts";
 import type { Db, Sources } from "./database.ts";
+import { withStubs } from "./large-json.ts";
 import type { triggerStore } from "./triggers.ts";
 
 export type TrailRow = {
@@ -40,6 +41,9 @@ export type TrailFields = Pick<
 export const TRAIL_COLUMNS =
   "id, public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, user_data_json, " +
   "template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json";
+/** The same for answers: texts whose length follows from what a client sent are stubs (large-json.ts). */
+const listedTrails = (alias: string): string =>
+  withStubs(alias, TRAIL_COLUMNS.split(", "), ["git_commit_info_json", "external_urls_json", "user_data_json"]);
 
 export type TrailFilter = {
   organizationId: number;
@@ -53,6 +57,7 @@ export type TrailFilter = {
 export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType<typeof triggerStore>) {
   const byName = db.prepare<[number, string], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`);
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
+  const listed = db.prepare<[number], TrailRow>(`SELECT ${listedTrails("t")} FROM trails t WHERE t.id = ?`);
   const complianceOf = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
   const insert = db.prepare(
     `INSERT INTO trails (public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, user_data_json,
@@ -69,6 +74,7 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
   const eventTexts = db.prepare<[number], TrailEventText>(
     "SELECT type, timestamp, CASE WHEN json_valid(event_json) THEN event_json END AS event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
   );
+  const eventBytes = db.prepare<[number], number>("SELECT coalesce(sum(octet_length(event_json)), 0) FROM trail_events WHERE trail_id = ?").pluck();
   const addRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
     "SELECT r.public_id FROM trail_repos t JOIN repos r ON r.id = t.repo_id WHERE t.trail_id = ? ORDER BY r.id",
@@ -80,10 +86,10 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
   // The newest of some flows are among the newest of each, which an index has in order; looking for them in the trails of the
   // organization means to look at all those of the other flows.
   const ofFlows = db.prepare<[string, number, number, number], TrailRow>(
-    `SELECT ${TRAIL_COLUMNS} FROM trails WHERE id IN (
+    `SELECT ${listedTrails("t")} FROM trails t WHERE t.id IN (
        SELECT t.id FROM json_each(?) f CROSS JOIN trails t ON t.id IN (SELECT n.id FROM trails n WHERE n.flow_id = f.value ORDER BY n.id DESC LIMIT ?)
        ORDER BY t.id DESC LIMIT ? OFFSET ?
-     ) ORDER BY id DESC`,
+     ) ORDER BY t.id DESC`,
   );
   const countOfFlow = db.prepare<[number], number>("SELECT trail_count FROM flows WHERE id = ?").pluck();
   const countOfOrganization = db.prepare<[number], number>("SELECT coalesce(sum(trail_count), 0) FROM flows WHERE organization_id = ?").pluck();
@@ -162,6 +168,8 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
       void addEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
     events: (trailId: number): TrailEventRow[] => events.all(trailId),
+    /** Bytes of the history. */
+    eventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
     /** The history, oldest first, for whoever passes it on as text. */
     eventTexts: (trailId: number): TrailEventText[] => eventTexts.all(trailId),
     /** As events, one after the other: there may be more of them than memory should hold. */
@@ -170,14 +178,20 @@ export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType
     addRepo: (trailId: number, repoId: number): boolean => addRepo.run(trailId, repoId).changes > 0,
     /** Public ids of the repositories that reports to the trail named. */
     repoIds: (trailId: number): string[] => repos.all(trailId).map((row) => row.public_id),
-    /** One page, newest first; `limit` null for all. */
-    list(filter: TrailFilter, limit: number | null, offset: number): TrailRow[] {
+    /** The trail as lists have it, long texts as stubs. */
+    listed(id: number): TrailRow {
+      const row = listed.get(id);
+      if (!row) throw new Error(`trail ${id} is gone`);
+      return row;
+    },
+    /** One page, newest first, row by row; `limit` null for all, which may be more than memory holds. */
+    list(filter: TrailFilter, limit: number | null, offset: number): IterableIterator<TrailRow> {
       const flows = flowsOf(filter);
-      if (flows && limit !== null) return ofFlows.all(JSON.stringify(flows), Math.min(offset + limit, Number.MAX_SAFE_INTEGER), limit, offset);
+      if (flows && limit !== null) return ofFlows.iterate(JSON.stringify(flows), Math.min(offset + limit, Number.MAX_SAFE_INTEGER), limit, offset);
       const { sql, values } = where(filter);
       return db
-        .prepare<[(string | number)[]], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
-        .all([...values, limit ?? -1, offset]);
+        .prepare<[(string | number)[]], TrailRow>(`SELECT ${listedTrails("t")} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
+        .iterate([...values, limit ?? -1, offset]);
     },
     /** How many trails all pages of `list` have together. */
     count(filter: TrailFilter): number {

@@ -146,7 +146,7 @@ function lists() {
     all.onArtifact("a", { created_at: 13 }).id,
     all.attestation(g.id, u.id, "a", { created_at: 14 }).id,
   ];
-  const letters = (rows: readonly { id: number }[]): string => rows.map(({ id }) => "ABCDE"[ids.indexOf(id)]).join("");
+  const letters = (rows: Iterable<{ id: number }>): string => Array.from(rows, ({ id }) => "ABCDE"[ids.indexOf(id)]).join("");
   const everything: AttestationFilter = {
     organizationId: all.organizationId, before: null, publicId: null, names: null, flowIds: null, types: null, isCompliant: null, from: null, to: null,
   };

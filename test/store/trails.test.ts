@@ -82,7 +82,7 @@ test("filters combine, and never reach into another organization", () => {
   artifact(b.id, three.id, fingerprint);
   artifact(b.id, null, fingerprint);
   const none: TrailFilter = { organizationId, flowId: null, flowTag: null, fingerprint: null };
-  const names = (filter: Partial<TrailFilter>, limit: number | null = null, offset = 0) => store.trails.list({ ...none, ...filter }, limit, offset).map(({ name }) => name);
+  const names = (filter: Partial<TrailFilter>, limit: number | null = null, offset = 0) => Array.from(store.trails.list({ ...none, ...filter }, limit, offset), ({ name }) => name);
   for (const [filter, expected] of [
     [{}, ["three", "two", "one"]],
     [{ flowId: b.id }, ["three", "two"]],
@@ -111,7 +111,7 @@ test("trails of the flows that carry a tag come newest first, page by page, what
   const expected = ids.filter(({ tagged }) => tagged).map(({ id }) => id).reverse();
   const filter: TrailFilter = { organizationId, flowId: null, flowTag: { key: "k", value: "v" }, fingerprint: null };
   for (const size of [1, 3, 7, 50])
-    assert.equal(Array.from({ length: 21 }, (_, page) => store.trails.list(filter, size, page * size).map(({ id }) => id)).flat(), expected, `pages of ${size}`);
+    assert.equal(Array.from({ length: 21 }, (_, page) => Array.from(store.trails.list(filter, size, page * size), ({ id }) => id)).flat(), expected, `pages of ${size}`);
   assert.equal([store.trails.count(filter), store.trails.count({ ...filter, flowTag: { key: "k", value: "w" } })], [expected.length, 0]);
 });
 

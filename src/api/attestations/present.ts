@@ -4,7 +4,9 @@ import type { Static } from "typebox";
 import { Nullable, named } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations.ts";
 import type { Showing } from "../kit.ts";
-import { UNREADABLE, presentEach } from "../paging.ts";
+import { freeForm, listAllowance, singleAllowance, withLargeJson } from "../large-json.ts";
+import type { Allowance } from "../large-json.ts";
+import { presentEach } from "../paging.ts";
 import { GitCommitInfo, fromJson, presentCommit } from "../shapes.ts";
 
 const NoCommit = Type.Object(
@@ -53,7 +55,13 @@ export const AttestationItem = named(
 export const AttestationResponse = named("AttestationResponse", Type.Array(AttestationItem));
 
 /** A record in full. `placeCommit` says what stands for a missing commit: null, or `{branch: ""}` in the list of a flow. */
-export function presentAttestation(context: Showing, row: PlacedAttestationRow, placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem> {
+export function presentAttestation(
+  context: Showing,
+  listed: PlacedAttestationRow,
+  allowance: Allowance,
+  placeCommit: "null" | "branch" = "null",
+): Static<typeof AttestationItem> {
+  const row = withLargeJson(context, "attestations", listed, allowance);
   const org = context.organization;
   const { urls } = context;
   const commit = presentCommit(row.git_commit_info_json);
@@ -72,7 +80,7 @@ export function presentAttestation(context: Showing, row: PlacedAttestationRow, 
     git_commit_info: commit ?? (placeCommit === "branch" ? { branch: "" } : null),
     external_urls: fromJson<Record<string, unknown>>(row.external_urls_json),
     annotations: fromJson<Record<string, string>>(row.annotations_json) ?? {},
-    user_data: fromJson(row.user_data_json),
+    user_data: freeForm(row.user_data_json),
     // A name in the terms of the API; where the bytes lie is the vault's own business.
     evidence_archive_path: row.evidence_digest === null ? null : `${org.public_id}/attestations/${row.public_id}/${row.evidence_filename ?? "file"}`,
     evidence_archive_fingerprint: row.evidence_digest,
@@ -104,19 +112,28 @@ function presentFacts(type: string, facts: Record<string, unknown>): Record<stri
   return { ...facts, pull_requests: pullRequests };
 }
 
-/** Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list (semantics 9). */
-export function presentAttestations(context: Showing, rows: readonly PlacedAttestationRow[], placeCommit: "null" | "branch" = "null"): Static<typeof AttestationItem>[] {
+type Manner = { placeCommit?: "null" | "branch"; allowance?: Allowance };
+
+/**
+ * Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list (semantics 9).
+ * @param manner `allowance`: what the answer may still show, when these are not all of its records
+ */
+export function presentAttestations(
+  context: Showing,
+  rows: Iterable<PlacedAttestationRow>,
+  { placeCommit = "null", allowance = listAllowance() }: Manner = {},
+): Static<typeof AttestationItem>[] {
   return presentEach(
     rows,
-    (row) => presentAttestation(context, row, placeCommit),
-    (row) => presentAttestation(context, unreadable(row), placeCommit),
+    (row) => presentAttestation(context, row, allowance, placeCommit),
+    (row, mark) => presentAttestation(context, unreadable(row, mark), singleAllowance(), placeCommit),
   );
 }
 
 /** The record without its JSON columns, marked in its description. */
-const unreadable = (row: PlacedAttestationRow): PlacedAttestationRow => ({
+const unreadable = (row: PlacedAttestationRow, mark: string): PlacedAttestationRow => ({
   ...row,
-  description: UNREADABLE,
+  description: mark,
   payload_json: '{"unreadable":true}',
   target_artifacts_json: null,
   git_commit_info_json: null,

@@ -6,9 +6,11 @@ import { compileRegex } from "../../domain/regex.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message, Nullable, Pagination, Repeated, named } from "../../http/schema.ts";
+import type { PlacedAttestationRow } from "../../store/attestations.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
 import { NoQuery, OrgPath } from "../organizations.ts";
+import { listAllowance } from "../large-json.ts";
 import { pages, pagination } from "../paging.ts";
 import { requireTrail } from "../trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "./present.ts";
@@ -158,17 +160,24 @@ export const listForCriteria = operation({
     const types = query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
     const flowId = query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
     const body: Record<string, unknown> = {};
+    const allowance = listAllowance();
     for (const sha of new Set(query.commit_list)) {
-      const rows = store.attestationLists
-        .ofCommit(organization.id, sha)
-        .filter((row) => flowId === null || row.flow_id === flowId)
-        .filter((row) => query.attestation_name === undefined || row.name === query.attestation_name)
-        .filter((row) => types === null || types.includes(row.type) || (row.overridden_type !== null && types.includes(row.overridden_type)));
-      body[sha] = presentAttestations(context, rows);
+      const rows = matching(store.attestationLists.ofCommit(organization.id, sha), { flowId, name: query.attestation_name ?? null, types });
+      body[sha] = presentAttestations(context, rows, { allowance });
     }
     return { status: 200, body };
   },
 });
+
+type Criteria = { flowId: number | null; name: string | null; types: readonly string[] | null };
+
+/** The rows that fit every criterion that is given. */
+function* matching(rows: Iterable<PlacedAttestationRow>, { flowId, name, types }: Criteria): Generator<PlacedAttestationRow> {
+  for (const row of rows) {
+    if ((flowId !== null && row.flow_id !== flowId) || (name !== null && row.name !== name)) continue;
+    if (types === null || types.includes(row.type) || (row.overridden_type !== null && types.includes(row.overridden_type))) yield row;
+  }
+}
 
 const FlowAttestationListPage = named("FlowAttestationListPage", Closed({ data: AttestationResponse, pagination: Pagination }));
 const PAGES = pages({ perPage: 20, most: null });
@@ -203,7 +212,7 @@ export const getFlowAttestations = operation({
     const { limit, offset, page, perPage } = PAGES.window(query);
     const rows = store.attestationLists.ofFlow(flow.id, span, limit, offset);
     const total = store.attestationLists.countOfFlow(flow.id, span);
-    return { status: 200, body: { data: presentAttestations(context, rows, "branch"), pagination: pagination(total, page, perPage) } };
+    return { status: 200, body: { data: presentAttestations(context, rows, { placeCommit: "branch" }), pagination: pagination(total, page, perPage) } };
   },
 });
 

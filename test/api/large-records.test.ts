@@ -1,0 +1,155 @@
+/**
+ * Records that an older version took with megabytes in one field: every list that shows them answers, within bounded memory, with a mark in
+ * the place of the field. Planted in the database, because no report brings them any more.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { singleAllowance } from "../../src/api/large-json.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+
+const test = suite("api/large-records");
+const MB = 1_048_576;
+const RECORDS = 20;
+const COMMIT = "c".repeat(40);
+/** Read and written again as a value, 31 MB of this would take more than a gigabyte. */
+const braces = (bytes: number): string => `[${"{},".repeat(bytes / 3 - 1)}{}]`;
+const mark = (text: string) => ({
+  unreadable: `This field has ${(text.length / MB).toFixed(1)} MB: fields of more than 8.0 MB are not shown here`, bytes: text.length,
+});
+
+let directory = "";
+let server: TestServer;
+let at: { org: string; key: string };
+let flow = "";
+test.before(async () => {
+  directory = mkdtempSync(join(tmpdir(), "assay-large-"));
+  server = await startServer({ directory });
+  server.db.pragma("synchronous = OFF");
+  at = server.given.org();
+  flow = await server.given.flow(at);
+  for (let index = 0; index < RECORDS; index += 1) {
+    const trail_name = await server.given.trail(at, { flow, name: `t${index}` });
+    const fingerprint = String(index).padStart(2, "0").repeat(32);
+    const links = { build_url: "https://ci.example.com/1", commit_url: "https://git.example.com/1" };
+    await server.call("POST", `/artifacts/${at.org}/${flow}`, {
+      key: at.key, body: { fingerprint, filename: "app", git_commit: COMMIT, ...links, trail_name, template_reference_name: "app" },
+    });
+    const data = { attestation_name: "check", is_compliant: true, artifact_fingerprint: fingerprint, git_commit_info: { sha1: COMMIT } };
+    const attested = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail_name}/generic`, { key: at.key, form: { json: data } });
+    assert.is(attested.status, 201, attested.text);
+    await server.call("POST", `/attestations/${at.org}/${flow}/trail/t0/generic`, { key: at.key, form: { json: { attestation_name: "again", is_compliant: true } } });
+  }
+});
+test.after(async () => {
+  await server.stop();
+  rmSync(directory, { recursive: true });
+});
+
+/** Plants the text in all records of a table while `body` runs. */
+async function planted(table: string, text: string, body: () => Promise<void>): Promise<void> {
+  server.db.prepare(`UPDATE ${table} SET user_data_json = ?`).run(text);
+  await body();
+  server.db.prepare(`UPDATE ${table} SET user_data_json = NULL`).run();
+}
+
+/** Every list that shows user_data, and where its records are. */
+const LISTS: Readonly<Record<string, { bytes: number; lists: () => readonly [path: string, records: (body: any) => any[]][] }>> = {
+  artifacts: {
+    bytes: 31 * MB,
+    lists: () => [
+      [`/artifacts/${at.org}?flow_name=${flow}&per_page=50`, (body) => body],
+      [`/artifacts/${at.org}?per_page=50`, (body) => body],
+      [`/artifacts/${at.org}/${flow}?per_page=50`, (body) => body],
+      [`/artifacts/${at.org}/${flow}/commit_sha/${COMMIT}`, (body) => body],
+    ],
+  },
+  trails: {
+    bytes: 31 * MB,
+    lists: () => [
+      [`/trails/${at.org}/${flow}`, (body) => body],
+      [`/trails/${at.org}/${flow}?per_page=100`, ({ data }) => data],
+      [`/trails/${at.org}?per_page=100`, ({ data }) => data],
+    ],
+  },
+  attestations: {
+    bytes: 9 * MB,
+    lists: () => [
+      [`/attestations/${at.org}?per_page=20`, ({ data }) => data],
+      [`/attestations/${at.org}/${flow}?per_page=20`, ({ data }) => data],
+      [`/attestations/${at.org}/${flow}/trail/t0/again`, (body) => body],
+      [`/attestations/${at.org}/list_attestations_for_criteria?commit_list=${COMMIT}`, (body) => body[COMMIT]],
+      [`/artifacts/${at.org}/${flow}?per_page=50`, (body) => body.map((artifact: any) => artifact.evidence.check)],
+    ],
+  },
+};
+
+for (const [table, { bytes, lists }] of Object.entries(LISTS))
+  test(`${RECORDS} ${table} with ${bytes / MB} MB of user_data each: every list that shows them answers, in little memory`, async () => {
+    const text = braces(bytes);
+    await planted(table, text, async () => {
+      for (const [path, records] of lists()) {
+        const before = process.memoryUsage().rss;
+        const answer = await server.call("GET", path, { key: at.key });
+        assert.is(answer.status, 200, path);
+        const shown = records(answer.body);
+        assert.is(shown.length, RECORDS, path);
+        for (const record of shown) assert.equal(record.user_data, mark(text), path);
+        assert.ok(process.memoryUsage().rss - before < 100 * MB, `${path} took ${(process.memoryUsage().rss - before) / MB} MB`);
+      }
+    });
+  });
+
+test("a single read still gives the field whole, passed on as it is stored", async () => {
+  const text = braces(31 * MB);
+  await planted("trails", text, async () => {
+    const answer = await fetch(`${server.url}/api/v2/trails/${at.org}/${flow}/t3`, { headers: { Authorization: `Bearer ${at.key}` } });
+    assert.is(answer.status, 200);
+    const body = await answer.text();
+    assert.ok(body.includes(`"user_data":${text},`));
+  });
+});
+
+test("fields that are reported today are shown in lists as they are, up to 64 MB together", async () => {
+  const other = server.given.org();
+  const name = await server.given.flow(other);
+  const user_data = { log: "x".repeat(4 * MB - 10) };
+  for (let index = 0; index < 17; index += 1) await server.given.trail(other, { flow: name, name: `t${index}`, user_data });
+  const { body } = await server.call("GET", `/trails/${other.org}/${name}?per_page=100`, { key: other.key });
+  const [oldest, ...newer] = body.data.reverse();
+  assert.equal(newer.map((trail: any) => trail.user_data.log?.length), Array(16).fill(4 * MB - 10));
+  assert.equal(oldest.user_data, { unreadable: "This field has 4.0 MB: too much beside the other fields of this answer. Read the record alone", bytes: 4 * MB });
+});
+
+test("a long field that is no JSON makes its record a placeholder, and the other records stay", async () => {
+  const other = server.given.org();
+  const name = await server.given.flow(other);
+  for (const trail of ["good", "bad"]) await server.given.trail(other, { flow: name, name: trail, user_data: { log: "x".repeat(100_000) } });
+  server.db.prepare("UPDATE trails SET user_data_json = substr(user_data_json, 1, 80000) WHERE name = 'bad'").run();
+  const { body } = await server.call("GET", `/trails/${other.org}/${name}`, { key: other.key });
+  const shown = Object.fromEntries(body.map((trail: any) => [trail.name, { description: trail.description, characters: trail.user_data?.log.length }]));
+  assert.match(shown.bad.description, "damaged");
+  assert.is(shown.bad.characters, undefined);
+  assert.is(shown.good.characters, 100_000);
+});
+
+test("facts of many values are marked, and the facts of others are shown", async () => {
+  const other = server.given.org();
+  const name = await server.given.flow(other);
+  await server.given.trail(other, { flow: name, name: "t" });
+  for (const attestation_name of ["many", "few"])
+    await server.call("POST", `/attestations/${other.org}/${name}/trail/t/generic`, { key: other.key, form: { json: { attestation_name, is_compliant: true } } });
+  const plant = server.db.prepare("UPDATE attestations SET payload_json = ? WHERE name = ?");
+  const many = `{"facts":[${"{},".repeat(singleAllowance().values)}{}]}`;
+  plant.run(many, "many");
+  plant.run(JSON.stringify({ facts: "x".repeat(1_000_000) }), "few");
+  const { body } = await server.call("GET", `/attestations/${other.org}?per_page=20`, { key: other.key });
+  const shown = Object.fromEntries(body.data.map((item: any) => [item.attestation_name, item]));
+  assert.match(shown.many.unreadable, /^This field has 2\.9 MB and 1000003 values: more than an answer shows$/);
+  assert.is(shown.few.facts.length, 1_000_000);
+});
+
+test.run();
