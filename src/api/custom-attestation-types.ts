@@ -11,9 +11,11 @@ import type { CustomTypeRow, CustomTypeVersionRow } from "../store/custom-attest
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../workers/custom-types.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
+import { freeForm, listAllowance, singleAllowance, takeText } from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
-import { UNREADABLE, presentEach } from "./paging.ts";
 import { readNested } from "./nested-json.ts";
+import { presentEach } from "./paging.ts";
 import { NAME_LENGTH, Name, Text } from "./shapes.ts";
 
 const TypePath = Closed({
@@ -90,25 +92,27 @@ export const definitionOf = ({ schema_json, rules_json, summary_json }: CustomTy
   summary: summary_json === null ? null : (JSON.parse(summary_json) as SummaryExpression[]),
 });
 
-function presentVersion(row: CustomTypeVersionRow): Static<typeof CustomAttestationTypeVersion> {
+function presentVersion(row: CustomTypeVersionRow, allowance: Allowance): Static<typeof CustomAttestationTypeVersion> {
   const { schema, rules, summary } = definitionOf(row);
+  takeText(allowance, schema ?? "");
   return {
     version: row.version,
     timestamp: row.timestamp,
     created_by: row.created_by,
     ...(row.comment === null ? {} : { comment: row.comment }),
-    ...(schema === null ? {} : { type_schema: JSON.parse(schema) as Record<string, unknown> }),
+    ...(schema === null ? {} : { type_schema: freeForm(schema) as Record<string, unknown> }),
     evaluator: row.content_type === "jq" ? { content_type: "jq", rules: [...rules] } : { content_type: "default" },
     summary: summary && [...summary],
   };
 }
 
 /** The version marked as damaged; it keeps its place, because clients count versions. */
-const unreadableVersion = ({ version, timestamp, created_by }: CustomTypeVersionRow): Static<typeof CustomAttestationTypeVersion> => ({
-  version, timestamp, created_by, comment: UNREADABLE, evaluator: { content_type: "default" }, summary: null,
+const unreadableVersion = ({ version, timestamp, created_by }: CustomTypeVersionRow, mark: string): Static<typeof CustomAttestationTypeVersion> => ({
+  version, timestamp, created_by, comment: mark, evaluator: { content_type: "default" }, summary: null,
 });
 
-const presentVersions = (rows: readonly CustomTypeVersionRow[]) => presentEach<CustomTypeVersionRow, Static<typeof CustomAttestationTypeVersion>>(rows, presentVersion, unreadableVersion);
+const presentVersions = (rows: Iterable<CustomTypeVersionRow>, allowance: Allowance): Static<typeof CustomAttestationTypeVersion>[] =>
+  presentEach(rows, (row) => presentVersion(row, allowance), unreadableVersion);
 
 const presentHead = ({ organization }: Context, row: CustomTypeRow) => ({
   name: row.name,
@@ -117,12 +121,12 @@ const presentHead = ({ organization }: Context, row: CustomTypeRow) => ({
   archived: row.archived_at !== null,
 });
 
-const presentType = (context: Context, row: CustomTypeRow): TypeView => ({
+const presentType = (context: Context, row: CustomTypeRow, allowance: Allowance): TypeView => ({
   ...presentHead(context, row),
   created_by: row.created_by,
   created_at: row.created_at,
   last_modified_at: row.last_modified_at,
-  versions: presentVersions(context.store.customAttestationTypes.versions(row.id)),
+  versions: presentVersions(context.store.customAttestationTypes.versions(row.id), allowance),
 });
 
 /** The schema of an uploaded file, as JSON text. @throws AppError invalid on `type_schema` for anything but a JSON object. */
@@ -205,10 +209,10 @@ export const getCustomAttestationTypes = operation({
   body: NO_BODY,
   responses: { 200: { description: "The types", schema: Type.Array(CustomAttestationTypeResponse) } },
   example: { params: { org: "acme" } },
-  handle: (context) => ({
-    status: 200,
-    body: context.store.customAttestationTypes.list(context.organization.id).map((row) => presentType(context, row)),
-  }),
+  handle(context) {
+    const allowance = listAllowance();
+    return { status: 200, body: context.store.customAttestationTypes.list(context.organization.id).map((row) => presentType(context, row, allowance)) };
+  },
 });
 
 export const getCustomAttestationType = operation({
@@ -230,11 +234,11 @@ export const getCustomAttestationType = operation({
   handle(context, { params, query }) {
     const types = context.store.customAttestationTypes;
     const row = types.require(context.organization, params.custom_attestation_type_name);
-    if (!/^[+-]?\d+$/.test(query.version ?? "")) return { status: 200, body: presentType(context, row) };
+    if (!/^[+-]?\d+$/.test(query.version ?? "")) return { status: 200, body: presentType(context, row, listAllowance()) };
     const number = Number(query.version);
     const version = Number.isSafeInteger(number) ? types.version(row.id, number) : null;
     if (!version) throw notFound(`version ${query.version} does not exist for custom attestation type '${row.name}'`);
-    return { status: 200, body: { ...presentHead(context, row), versions: presentVersions([version]) } };
+    return { status: 200, body: { ...presentHead(context, row), versions: presentVersions([version], singleAllowance()) } };
   },
 });
 

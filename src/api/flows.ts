@@ -13,7 +13,7 @@ import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "..
 import type { StoredTemplateFile } from "../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../store/flows.ts";
 import { archivedWith } from "./actions.ts";
-import { listAllowance, take } from "./large-json.ts";
+import { listAllowance, takeText } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { stubBytes } from "../store/large-json.ts";
 import { operation } from "./kit.ts";
@@ -103,7 +103,7 @@ const presentFlow = (row: FlowRow, org: string, template: string, tags: Record<s
 function presentListed({ store }: Pick<Context, "store">, row: FlowListRow, org: string, allowance: Allowance) {
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
   const template = stubBytes(row.template) === null ? row.template : store.templates.get(row.template_id).content;
-  take(allowance, template.length);
+  takeText(allowance, template);
   return {
     ...presentFlow(row, org, template, JSON.parse(row.tags_json) as Record<string, string>),
     latest_activity_at: row.latest_activity_at,

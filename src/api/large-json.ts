@@ -34,6 +34,13 @@ export function take(allowance: Allowance, characters: number): void {
   if (left < 0) throw new AnswerFullError();
 }
 
+/** As `take`, for a text such as a template: a long one counts among the long fields. @throws AnswerFullError */
+export function takeText(allowance: Allowance, { length }: string): void {
+  if (length <= MAX_INLINE_BYTES) return take(allowance, length);
+  if (length > allowance.largeBytes) throw new AnswerFullError();
+  allowance.largeBytes -= length;
+}
+
 /** How a column is marked, in the form that readers of its field expect; `raw` ones are passed on without being read. */
 type Column = { raw?: true; mark(reason: string, bytes: number): unknown };
 

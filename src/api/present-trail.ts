@@ -11,7 +11,7 @@ import type { TrailMoveRow } from "../store/presence.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/trails.ts";
 import { jsonPieces } from "../http/raw-json.ts";
 import type { Showing } from "./kit.ts";
-import { freeForm, listAllowance, singleAllowance, take, withLargeJson } from "./large-json.ts";
+import { freeForm, listAllowance, singleAllowance, take, takeText, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { UNREADABLE, presentEach } from "./paging.ts";
 import { GitCommitInfo, UserData, fromJson, presentCommit, presentEventRepoInfo, presentEventText } from "./shapes.ts";
@@ -270,7 +270,7 @@ export function presentTrails(context: Showing, rows: Iterable<TrailRow>): strin
 /** The JSON text of one trail in pieces. */
 function listedTrail({ store }: Showing, parts: ReturnType<typeof trailParts>, row: TrailRow, allowance: Allowance): string[] {
   const facts = parts.outline(row, allowance);
-  take(allowance, facts.template.content.length);
+  takeText(allowance, facts.template.content);
   take(allowance, store.trails.eventBytes(row.id));
   const outline = jsonPieces(facts);
   const events = parts.eventTexts(row, store.trails.eventTexts(row.id));

@@ -375,11 +375,16 @@ async function send<Context, M extends Membership>(house: House<Context, M>, ope
   return null;
 }
 
-/** The JSON text of an answer, as bytes where it comes in pieces. */
+/** The JSON text of an answer, as bytes where it comes in pieces. @throws AppError 400 for an answer that is longer than a string can be. */
 function textOf(reply: JsonReply): string | Buffer {
   if ("texts" in reply) return utf8(reply.texts);
-  const pieces = jsonPieces(reply.body);
-  return pieces.length === 1 ? (pieces[0] as string) : utf8(pieces);
+  try {
+    const pieces = jsonPieces(reply.body);
+    return pieces.length === 1 ? (pieces[0] as string) : utf8(pieces);
+  } catch (error) {
+    if (error instanceof RangeError) throw badRequest("The answer would be too long to be sent: ask for smaller pages, or for the records one by one", error);
+    throw error;
+  }
 }
 
 async function sendBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: JsonReply): Promise<Representation | null> {

@@ -6,6 +6,7 @@
  */
 import { notFound } from "../errors.ts";
 import type { Db, Sources } from "./database.ts";
+import { MAX_INLINE_BYTES } from "./large-json.ts";
 import type { OrganizationRow } from "./organizations.ts";
 
 export type CustomTypeRow = {
@@ -50,6 +51,9 @@ type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 const COLUMNS = "id, public_id, organization_id, name, description, archived_at, created_by, created_at, last_modified_at";
 const VERSION_COLUMNS = "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
 
+/** A long schema is passed on without being read, so SQLite looks whether it is JSON; empty for one that is not. */
+const SOUND_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_BYTES} AND NOT json_valid(schema_json), '', schema_json) AS schema_json`;
+
 export function customAttestationTypeStore(db: Db, { now, newId }: Sources) {
   const byName = db.prepare<[number, string], CustomTypeRow>(`SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`);
   const ofOrganization = db.prepare<[number], CustomTypeRow>(`SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name`);
@@ -59,10 +63,10 @@ export function customAttestationTypeStore(db: Db, { now, newId }: Sources) {
   const update = db.prepare("UPDATE custom_types SET description = ?, archived_at = NULL, last_modified_at = ? WHERE id = ?");
   const setArchived = db.prepare("UPDATE custom_types SET archived_at = ?, last_modified_at = ? WHERE id = ? AND archived_at IS NULL");
   const versionsOf = db.prepare<[number], CustomTypeVersionRow>(
-    `SELECT ${VERSION_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC`,
+    `SELECT ${VERSION_COLUMNS.replace("schema_json", SOUND_SCHEMA)} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC`,
   );
   const versionOf = db.prepare<[number, number], CustomTypeVersionRow>(
-    `SELECT ${VERSION_COLUMNS} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
+    `SELECT ${VERSION_COLUMNS.replace("schema_json", SOUND_SCHEMA)} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
   );
   const latestOf = db.prepare<[number], CustomTypeVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1`,
@@ -87,8 +91,8 @@ export function customAttestationTypeStore(db: Db, { now, newId }: Sources) {
     },
     /** All types of an organization by name, archived ones too. */
     list: (organizationId: number): CustomTypeRow[] => ofOrganization.all(organizationId),
-    /** All versions, newest first (semantics 3.4). */
-    versions: (typeId: number): CustomTypeVersionRow[] => versionsOf.all(typeId),
+    /** All versions, newest first (semantics 3.4), row by row: each may have a schema of megabytes. */
+    versions: (typeId: number): IterableIterator<CustomTypeVersionRow> => versionsOf.iterate(typeId),
     /** The version of that number, null when there is none. */
     version: (typeId: number, version: number): CustomTypeVersionRow | null => versionOf.get(typeId, version) ?? null,
     /** The version in force. */

@@ -105,12 +105,11 @@ for (const [table, { bytes, lists }] of Object.entries(LISTS))
 
 test("a single read still gives the field whole, passed on as it is stored", async () => {
   const text = braces(31 * MB);
-  await planted("trails", text, async () => {
-    const answer = await fetch(`${server.url}/api/v2/trails/${at.org}/${flow}/t3`, { headers: { Authorization: `Bearer ${at.key}` } });
-    assert.is(answer.status, 200);
-    const body = await answer.text();
-    assert.ok(body.includes(`"user_data":${text},`));
-  });
+  server.db.prepare("UPDATE trails SET user_data_json = ? WHERE name = 't3'").run(text);
+  const answer = await fetch(`${server.url}/api/v2/trails/${at.org}/${flow}/t3`, { headers: { Authorization: `Bearer ${at.key}` } });
+  assert.is(answer.status, 200);
+  const body = await answer.text();
+  assert.ok(body.includes(`"user_data":${text},`));
 });
 
 test("fields that are reported today are shown in lists as they are, up to 64 MB together", async () => {
@@ -150,6 +149,38 @@ test("facts of many values are marked, and the facts of others are shown", async
   const shown = Object.fromEntries(body.data.map((item: any) => [item.attestation_name, item]));
   assert.match(shown.many.unreadable, /^This field has 2\.9 MB and 1000003 values: more than an answer shows$/);
   assert.is(shown.few.facts.length, 1_000_000);
+});
+
+test("templates and schemas that are too long together leave their flows and versions marked, and the others shown", async () => {
+  const other = server.given.org();
+  const names = [];
+  for (const name of ["a", "b", "c", "d"]) names.push(await server.given.flow(other, { name, template: `# ${name}\nversion: 1\n` }));
+  const long = `# ${"x".repeat(30 * MB)}\nversion: 1\n`;
+  server.db.prepare("UPDATE templates SET content = ? WHERE content LIKE '# %' AND content NOT LIKE '# d%'").run(long);
+  const flows = await server.call("GET", `/flows/${other.org}`, { key: other.key });
+  assert.is(flows.status, 200);
+  const full = "The list is too long to show this record: ask for smaller pages, or read the record alone";
+  assert.equal(flows.body.map(({ name, description, template }: any) => ({ name, isFull: description === full, characters: template.length })), [
+    { name: "a", isFull: false, characters: long.length },
+    { name: "b", isFull: false, characters: long.length },
+    { name: "c", isFull: true, characters: 0 },
+    { name: "d", isFull: false, characters: "# d\nversion: 1\n".length },
+  ]);
+
+  for (let version = 1; version <= 3; version += 1) {
+    const created = await server.call("POST", `/custom-attestation-types/${other.org}`, {
+      key: other.key, form: { json: { name: "coverage", description: `${version}` }, file: { name: "type_schema", filename: "s.json", content: `{"title":"${version}"}` } },
+    });
+    assert.is(created.status, 201, created.text);
+  }
+  server.db.prepare("UPDATE custom_type_versions SET schema_json = ?").run(JSON.stringify({ title: "x".repeat(30 * MB) }));
+  const types = await server.call("GET", `/custom-attestation-types/${other.org}`, { key: other.key });
+  assert.is(types.status, 200);
+  assert.equal(types.body[0].versions.map(({ version, comment, type_schema }: any) => ({ version, comment, characters: type_schema?.title.length })), [
+    { version: 3, comment: undefined, characters: 30 * MB },
+    { version: 2, comment: undefined, characters: 30 * MB },
+    { version: 1, comment: full, characters: undefined },
+  ]);
 });
 
 test.run();

@@ -22,7 +22,7 @@ test("each put adds a version to the type of that name; the head tells of the la
   assert.equal([row.description, row.created_by, row.created_at, row.last_modified_at, row.archived_at], [null, "Ada", first, clock.at, null]);
   const two = { id: 2, type_id: row.id, version: 2, timestamp: clock.at, created_by: "Eve", comment: null, schema_json: null, content_type: "default", rules_json: "[]", summary_json: null };
   const one = { ...two, id: 1, version: 1, timestamp: first, created_by: "Ada", schema_json: "{}", content_type: "jq", rules_json: '["true"]', summary_json: '[{"name":"a","expression":"."}]' };
-  assert.equal(types.versions(row.id), [two, one]);
+  assert.equal([...types.versions(row.id)], [two, one]);
   assert.equal([types.latest(row.id), types.version(row.id, 1), types.version(row.id, 3), types.version(row.id, 0)], [two, one, null, null]);
 });
 
@@ -46,7 +46,7 @@ test("archiving is done once; the next version ends it and counts on", () => {
   assert.equal(types.require(acme, "cov"), archived);
   assert.equal(types.list(acme.id), [archived]);
   assert.equal(put("cov"), { created: false, version: 2 });
-  assert.equal([types.require(acme, "cov").archived_at, types.versions(id).length], [null, 2]);
+  assert.equal([types.require(acme, "cov").archived_at, [...types.versions(id)].length], [null, 2]);
 });
 
 test("every query on types is served by an index, and nothing is sorted", () => {
