@@ -36,7 +36,7 @@ bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts and 1,000,00
 fixture: | $(INSTALLED) ## keep a database of this schema for the upgrade tests of all later versions; at a release that changed the schema
 	$(NODE) test/cases/upgrades/make.ts
 
-crash: dist/assay ## kill the executable under load and check that nothing acknowledged is lost; then send it every attack, also in 512 MB
+crash: dist/assay ## kill the executable under load, simulate power cuts, send every attack; nothing acknowledged may be lost
 	$(NODE) test/crash/main.ts
 	$(NODE) test/attacks/loop-delay.ts
 	$(NODE) test/attacks/memory.ts

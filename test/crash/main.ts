@@ -6,8 +6,8 @@
 // Environments are reported to, change their policies and are evaluated again meanwhile; once the work that was asked for
 // before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (src/inspection).
 //
-// It proves what the death of a process can do. The loss of power is another matter: it needs the order of fsyncs, which
-// test/vault and the choice of synchronous=FULL answer for. Ends with 1 on any loss, any orphan and any refusal.
+// It proves what the death of a process can do. What a power cut can do is simulated afterwards (power-cut.ts), three cuts for ten rounds.
+// Ends with 1 on any loss, any orphan and any refusal.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -28,6 +28,7 @@ import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "./ledger.ts";
 import type { Entry } from "./ledger.ts";
 import { environmentWriters, prepareEnvironments } from "./load-environments.ts";
 import { prepare, randomOf, writeUntilGone, writers } from "./load.ts";
+import { reportPowerCuts } from "./power-cut.ts";
 
 /** Beside those of load-environments.ts. */
 const LANES = 10;
@@ -129,3 +130,4 @@ console.log(figures);
 for (const problem of problems.slice(0, 50)) console.error(problem);
 console.log(problems.length === 0 ? "no loss, no orphan, every snapshot whole, every verdict is what its facts lead to" : `${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;
+if (!(await reportPowerCuts({ cuts: Math.ceil(rounds * 0.3), seed }))) process.exitCode = 1;
