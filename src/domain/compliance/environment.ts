@@ -210,7 +210,7 @@ export function reasonsOn(
   for (const verdict of verdicts) {
     const document = documentOf(verdict.version_id);
     if (!document) return null;
-    texts.push(...reasons(unfold(verdict, document, facts), verdict.policy));
+    for (const reason of reasons(unfold(verdict, document, facts), verdict.policy)) texts.push(reason);
   }
   return texts;
 }
