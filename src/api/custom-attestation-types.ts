@@ -11,7 +11,7 @@ import type { CustomTypeRow, CustomTypeVersionRow } from "../store/custom-attest
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../workers/custom-types.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
-import { freeForm, listAllowance, singleAllowance, takeText } from "./large-json.ts";
+import { listAllowance, singleAllowance, soundJson, takeText } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { readNested } from "./nested-json.ts";
@@ -100,7 +100,7 @@ function presentVersion(row: CustomTypeVersionRow, allowance: Allowance): Static
     timestamp: row.timestamp,
     created_by: row.created_by,
     ...(row.comment === null ? {} : { comment: row.comment }),
-    ...(schema === null ? {} : { type_schema: freeForm(schema) as Record<string, unknown> }),
+    ...(schema === null ? {} : { type_schema: soundJson(schema) as Record<string, unknown> }),
     evaluator: row.content_type === "jq" ? { content_type: "jq", rules: [...rules] } : { content_type: "default" },
     summary: summary && [...summary],
   };

@@ -1,7 +1,8 @@
 /**
- * Long JSON fields in answers (store/large-json.ts). What is reported today stays within MAX_FREE_FORM_BYTES and its like, and is shown as
- * it was reported. Records of older versions may hold more, and a page of records may hold more together than an answer should: such a
- * field is replaced by a mark with the reason and the size, so that no record makes a list unreadable or takes the memory of the server.
+ * Long JSON fields in answers (store/large-json.ts). What is reported today stays within MAX_FREE_FORM_BYTES and its
+ * like, and is shown as it was reported. Records of older versions may hold more, and a page of records may hold more
+ * together than an answer should: such a field is replaced by a mark with the reason and the size, so that no record
+ * makes a list unreadable or takes the memory of the server.
  */
 import { RawJson } from "../http/raw-json.ts";
 import { MAX_INLINE_BYTES, stubBytes } from "../store/large-json.ts";
@@ -23,11 +24,26 @@ const MAX_VALUES = 1_000_000;
 const MAX_CHARACTERS = 256 * MB;
 
 /** For the records of one list. */
-export const listAllowance = (): Allowance => ({ maxFieldBytes: MAX_RESULTS_BYTES, largeBytes: MAX_LARGE_BYTES, values: MAX_VALUES, characters: MAX_CHARACTERS });
+export const listAllowance = (): Allowance => ({
+  maxFieldBytes: MAX_RESULTS_BYTES,
+  largeBytes: MAX_LARGE_BYTES,
+  values: MAX_VALUES,
+  characters: MAX_CHARACTERS,
+});
 /** For a single record, of which each field is shown whole where that is possible. */
 export const singleAllowance = (): Allowance => ({ ...listAllowance(), maxFieldBytes: MAX_LARGE_BYTES });
+/** For what is written piece by piece, by a thread, and has to be complete: audit packages. */
+export const wholeAllowance = (): Allowance => ({
+  maxFieldBytes: Infinity,
+  largeBytes: Infinity,
+  values: Infinity,
+  characters: Infinity,
+});
 
-/** Counts `characters` that an answer shows. @throws AnswerFullError when they no longer fit; then nothing else does either. */
+/**
+ * Counts `characters` that an answer shows. @throws AnswerFullError when they no longer fit; then nothing else does
+ * either.
+ */
 export function take(allowance: Allowance, characters: number): void {
   const left = allowance.characters - characters;
   allowance.characters = Math.max(0, left);
@@ -41,7 +57,9 @@ export function takeText(allowance: Allowance, { length }: string): void {
   allowance.largeBytes -= length;
 }
 
-/** How a column is marked, in the form that readers of its field expect; `raw` ones are passed on without being read. */
+/**
+ * How a column is marked, in the form that readers of its field expect; `raw` ones are passed on without being read.
+ */
 type Column = { raw?: true; mark(reason: string, bytes: number): unknown };
 
 const object: Column["mark"] = (reason, bytes) => ({ unreadable: reason, bytes });
@@ -54,23 +72,41 @@ const COLUMNS = {
   repo_info_json: { mark: (reason) => ({ name: reason, url: "", id: "", description: "" }) },
   git_commit_info_json: {
     mark: (reason) => ({
-      sha1: "", message: reason, author: "", branch: "", timestamp: 0, author_username: null, url: null, parents: null, verified: null, signature_state: null,
+      sha1: "",
+      message: reason,
+      author: "",
+      branch: "",
+      timestamp: 0,
+      author_username: null,
+      url: null,
+      parents: null,
+      verified: null,
+      signature_state: null,
     }),
   },
 } satisfies Record<string, Column>;
-
-/** The columns that may be stubs in the rows of lists. */
-export const LARGE_COLUMNS: readonly string[] = Object.keys(COLUMNS);
 
 const sizeText = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
 
 /**
  * The row with the texts that its stubs stand for, as far as the allowance goes, and marks for the others.
- * @throws AnswerFullError when the answer holds enough without the row; Error for a text that is no JSON, as JSON.parse would for a short one.
+ * @throws AnswerFullError when the answer holds enough without the row; Error for a text that is no JSON, as JSON.parse
+ * would for a short one.
  */
-export function withLargeJson<Row extends { id: number }>({ store }: Pick<Showing, "store">, table: LargeJsonTable, row: Row, allowance: Allowance): Row {
+export function withLargeJson<Row extends { id: number }>(
+  { store }: Pick<Showing, "store">,
+  table: LargeJsonTable,
+  row: Row,
+  allowance: Allowance,
+): Row {
   let whole: Record<string, unknown> | null = null;
-  take(allowance, Object.values(row).reduce<number>((sum, value: unknown) => (typeof value === "string" ? sum + value.length : sum), 0));
+  take(
+    allowance,
+    Object.values(row).reduce<number>(
+      (sum, value: unknown) => (typeof value === "string" ? sum + value.length : sum),
+      0,
+    ),
+  );
   for (const [column, { mark, raw }] of Object.entries<Column>(COLUMNS)) {
     const bytes = stubBytes((row as Row & Record<string, string | null | undefined>)[column] ?? null);
     if (bytes === null) continue;
@@ -86,25 +122,35 @@ export function withLargeJson<Row extends { id: number }>({ store }: Pick<Showin
     const values = raw ? 0 : countValues(text);
     const isTooMuch = values > allowance.values;
     if (!isTooMuch) allowance.values -= values;
-    whole[column] = isTooMuch ? JSON.stringify(mark(`This field has ${sizeText(bytes)} and ${values} values: more than an answer shows`, bytes)) : text;
+    const tooMuch = `This field has ${sizeText(bytes)} and ${values} values: more than an answer shows`;
+    whole[column] = isTooMuch ? JSON.stringify(mark(tooMuch, bytes)) : raw ? new RawJson(text) : text;
   }
   return (whole as Row | null) ?? row;
 }
 
 /** Why a field of that size is not shown, null when it is. */
 function refusalOf(bytes: number, { maxFieldBytes, largeBytes }: Allowance): string | null {
-  if (bytes > maxFieldBytes) return `This field has ${sizeText(bytes)}: fields of more than ${sizeText(maxFieldBytes)} are not shown here`;
-  if (bytes > largeBytes) return `This field has ${sizeText(bytes)}: too much beside the other fields of this answer. Read the record alone`;
+  if (bytes > maxFieldBytes)
+    return `This field has ${sizeText(bytes)}: fields of more than ${sizeText(maxFieldBytes)} are not shown here`;
+  if (bytes > largeBytes)
+    return `This field has ${sizeText(bytes)}: too much beside the other fields of this answer. Read the record alone`;
   return null;
 }
 
-/** A free-form value as an answer holds it: a long one is passed on as it is stored. Null for null. @throws SyntaxError for a short text that is no JSON. */
-export function freeForm(text: string | null): unknown {
-  if (text === null) return null;
-  return text.length > MAX_INLINE_BYTES ? new RawJson(text) : (JSON.parse(text) as unknown);
+/**
+ * A free-form value as an answer holds it: what `withLargeJson` found to be JSON is passed on as it is stored,
+ * everything else is read. Null for null. @throws SyntaxError for a text that is no JSON.
+ */
+export function freeForm(stored: string | RawJson | null): unknown {
+  return stored === null || stored instanceof RawJson ? stored : (JSON.parse(stored) as unknown);
 }
 
-const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) => sign.charCodeAt(0));
+/** As freeForm, for a text of which the query made sure that a long one is JSON. */
+export const soundJson = (text: string): unknown => freeForm(text.length > MAX_INLINE_BYTES ? new RawJson(text) : text);
+
+const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) =>
+  sign.charCodeAt(0),
+);
 
 /** How many values a JSON text without blanks holds; in one pass without reading them. */
 function countValues(text: string): number {

@@ -227,8 +227,7 @@ function leadTimes(row: PlacedArtifactRow, commit: GitCommitInfoValue | null, { 
 }
 
 /** Records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-export function presentArtifacts(context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactResponse>[] {
-  const allowance = listAllowance();
+export function presentArtifacts(context: Showing, rows: readonly PlacedArtifactRow[], allowance = listAllowance()): Static<typeof ArtifactResponse>[] {
   return presentEach(rows, (row) => presentArtifact(context, row, allowance), (row, mark) => presentArtifact(context, unreadable(row, mark)));
 }
 

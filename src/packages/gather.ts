@@ -4,7 +4,7 @@
  */
 import { presentDeployment } from "../api/deployments.ts";
 import { trailParts, trailPlaceholder } from "../api/present-trail.ts";
-import { singleAllowance } from "../api/large-json.ts";
+import { wholeAllowance } from "../api/large-json.ts";
 import type { TrailEventValue } from "../api/present-trail.ts";
 import type { GitCommitInfoValue } from "../api/shapes.ts";
 import type { Showing } from "../api/kit.ts";
@@ -59,7 +59,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
     const parts = trailParts(showing, [row]);
     let outline: ReturnType<typeof parts.outline>;
     try {
-      outline = parts.outline(row, singleAllowance());
+      outline = parts.outline(row, wholeAllowance());
     } catch {
       const { events: _, ...rest } = trailPlaceholder(showing, row);
       outline = rest;

@@ -1,6 +1,7 @@
 /** Records as a package tells them: what answers show, and beside it what an auditor without the server needs. */
 import { presentAttestations } from "../api/attestations/present.ts";
 import { presentArtifacts } from "../api/present-artifact.ts";
+import { wholeAllowance } from "../api/large-json.ts";
 import type { Showing } from "../api/kit.ts";
 import { presentCommits } from "../api/shapes.ts";
 import { booleanOf } from "../store/database.ts";
@@ -41,7 +42,7 @@ function attempt<T>(tell: () => T): T | null {
 /** Of an attestation record; the part under `audit` is not in answers of the server. */
 export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evidence: EvidenceState | null) {
   const extras = showing.store.auditPackages.extras(row.id);
-  const [shown] = presentAttestations(showing, [row]);
+  const [shown] = presentAttestations(showing, [row], { allowance: wholeAllowance() });
   return {
     ...shown,
     audit: {
@@ -74,7 +75,7 @@ const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_si
   };
 
 export function tellArtifact(showing: Showing, row: PlacedArtifactRow) {
-  const [shown] = presentArtifacts(showing, [row]);
+  const [shown] = presentArtifacts(showing, [row], wholeAllowance());
   return {
     ...shown,
     audit: {

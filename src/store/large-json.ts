@@ -1,7 +1,8 @@
 /**
- * JSON columns of any length in rows that lists read. A page of rows with megabytes in each would fill the memory before anybody could
- * decide what to show, so these queries select a stub in place of a long text: `@` and its number of bytes, which is no JSON. SQLite takes
- * the number from the header of the record and never reads the pages of the text. `text` reads one of them later.
+ * JSON columns of any length in rows that lists read. A page of rows with megabytes in each would fill the memory
+ * before anybody could decide what to show, so these queries select a stub in place of a long text: `@` and its number
+ * of bytes, which is no JSON. SQLite takes the number from the header of the record and never reads the pages of the
+ * text. `text` reads one of them later.
  */
 import type { Db } from "./database.ts";
 
@@ -13,7 +14,9 @@ export type LargeJsonTable = (typeof TABLES)[number];
 
 /** The select list of a query whose `large` columns may be stubs. @param alias the table in the query */
 export const withStubs = (alias: string, columns: readonly string[], large: readonly string[]): string =>
-  columns.map((column) => (large.includes(column) ? `${orStub(`${alias}.${column}`)} AS ${column}` : `${alias}.${column}`)).join(", ");
+  columns
+    .map((column) => (large.includes(column) ? `${orStub(`${alias}.${column}`)} AS ${column}` : `${alias}.${column}`))
+    .join(", ");
 
 /** An SQL expression for a column, or for its stub. */
 export const orStub = (name: string): string =>
@@ -28,7 +31,9 @@ export function stubBytes(text: string | null): number | null {
 export function largeJsonStore(db: Db) {
   const statements = new Map<string, ReturnType<typeof prepare>>();
   const prepare = (table: LargeJsonTable, column: string) =>
-    db.prepare<[number], { text: string | null }>(`SELECT CASE WHEN json_valid(${column}) THEN ${column} END AS text FROM ${table} WHERE id = ?`);
+    db.prepare<[number], { text: string | null }>(
+      `SELECT CASE WHEN json_valid(${column}) THEN ${column} END AS text FROM ${table} WHERE id = ?`,
+    );
   return {
     /** The text that a stub stands for, null when it is no JSON. */
     text(table: LargeJsonTable, column: string, id: number): string | null {

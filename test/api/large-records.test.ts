@@ -1,13 +1,13 @@
 /**
- * Records that an older version took with megabytes in one field: every list that shows them answers, within bounded memory, with a mark in
- * the place of the field. Planted in the database, because no report brings them any more.
+ * Records that an older version took with megabytes in one field: every list that shows them answers, within bounded
+ * memory, with a mark in the place of the field. Planted in the database, because no report brings them any more.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { singleAllowance } from "../../src/api/large-json.ts";
+import { freeForm, singleAllowance } from "../../src/api/large-json.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
@@ -18,7 +18,8 @@ const COMMIT = "c".repeat(40);
 /** Read and written again as a value, 31 MB of this would take more than a gigabyte. */
 const braces = (bytes: number): string => `[${"{},".repeat(bytes / 3 - 1)}{}]`;
 const mark = (text: string) => ({
-  unreadable: `This field has ${(text.length / MB).toFixed(1)} MB: fields of more than 8.0 MB are not shown here`, bytes: text.length,
+  unreadable: `This field has ${(text.length / MB).toFixed(1)} MB: fields of more than 8.0 MB are not shown here`,
+  bytes: text.length,
 });
 
 let directory = "";
@@ -36,12 +37,24 @@ test.before(async () => {
     const fingerprint = String(index).padStart(2, "0").repeat(32);
     const links = { build_url: "https://ci.example.com/1", commit_url: "https://git.example.com/1" };
     await server.call("POST", `/artifacts/${at.org}/${flow}`, {
-      key: at.key, body: { fingerprint, filename: "app", git_commit: COMMIT, ...links, trail_name, template_reference_name: "app" },
+      key: at.key,
+      body: { fingerprint, filename: "app", git_commit: COMMIT, ...links, trail_name, template_reference_name: "app" },
     });
-    const data = { attestation_name: "check", is_compliant: true, artifact_fingerprint: fingerprint, git_commit_info: { sha1: COMMIT } };
-    const attested = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail_name}/generic`, { key: at.key, form: { json: data } });
+    const data = {
+      attestation_name: "check",
+      is_compliant: true,
+      artifact_fingerprint: fingerprint,
+      git_commit_info: { sha1: COMMIT },
+    };
+    const attested = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail_name}/generic`, {
+      key: at.key,
+      form: { json: data },
+    });
     assert.is(attested.status, 201, attested.text);
-    await server.call("POST", `/attestations/${at.org}/${flow}/trail/t0/generic`, { key: at.key, form: { json: { attestation_name: "again", is_compliant: true } } });
+    await server.call("POST", `/attestations/${at.org}/${flow}/trail/t0/generic`, {
+      key: at.key,
+      form: { json: { attestation_name: "again", is_compliant: true } },
+    });
   }
 });
 test.after(async () => {
@@ -57,7 +70,9 @@ async function planted(table: string, text: string, body: () => Promise<void>): 
 }
 
 /** Every list that shows user_data, and where its records are. */
-const LISTS: Readonly<Record<string, { bytes: number; lists: () => readonly [path: string, records: (body: any) => any[]][] }>> = {
+const LISTS: Readonly<
+  Record<string, { bytes: number; lists: () => readonly [path: string, records: (body: any) => any[]][] }>
+> = {
   artifacts: {
     bytes: 31 * MB,
     lists: () => [
@@ -98,7 +113,10 @@ for (const [table, { bytes, lists }] of Object.entries(LISTS))
         const shown = records(answer.body);
         assert.is(shown.length, RECORDS, path);
         for (const record of shown) assert.equal(record.user_data, mark(text), path);
-        assert.ok(process.memoryUsage().rss - before < 100 * MB, `${path} took ${(process.memoryUsage().rss - before) / MB} MB`);
+        assert.ok(
+          process.memoryUsage().rss - before < 100 * MB,
+          `${path} took ${(process.memoryUsage().rss - before) / MB} MB`,
+        );
       }
     });
   });
@@ -106,7 +124,9 @@ for (const [table, { bytes, lists }] of Object.entries(LISTS))
 test("a single read still gives the field whole, passed on as it is stored", async () => {
   const text = braces(31 * MB);
   server.db.prepare("UPDATE trails SET user_data_json = ? WHERE name = 't3'").run(text);
-  const answer = await fetch(`${server.url}/api/v2/trails/${at.org}/${flow}/t3`, { headers: { Authorization: `Bearer ${at.key}` } });
+  const answer = await fetch(`${server.url}/api/v2/trails/${at.org}/${flow}/t3`, {
+    headers: { Authorization: `Bearer ${at.key}` },
+  });
   assert.is(answer.status, 200);
   const body = await answer.text();
   assert.ok(body.includes(`"user_data":${text},`));
@@ -116,23 +136,38 @@ test("fields that are reported today are shown in lists as they are, up to 64 MB
   const other = server.given.org();
   const name = await server.given.flow(other);
   const user_data = { log: "x".repeat(4 * MB - 10) };
-  for (let index = 0; index < 17; index += 1) await server.given.trail(other, { flow: name, name: `t${index}`, user_data });
+  for (let index = 0; index < 17; index += 1)
+    await server.given.trail(other, { flow: name, name: `t${index}`, user_data });
   const { body } = await server.call("GET", `/trails/${other.org}/${name}?per_page=100`, { key: other.key });
   const [oldest, ...newer] = body.data.reverse();
-  assert.equal(newer.map((trail: any) => trail.user_data.log?.length), Array(16).fill(4 * MB - 10));
-  assert.equal(oldest.user_data, { unreadable: "This field has 4.0 MB: too much beside the other fields of this answer. Read the record alone", bytes: 4 * MB });
+  assert.equal(
+    newer.map((trail: any) => trail.user_data.log?.length),
+    Array(16).fill(4 * MB - 10),
+  );
+  assert.equal(oldest.user_data, {
+    unreadable: "This field has 4.0 MB: too much beside the other fields of this answer. Read the record alone",
+    bytes: 4 * MB,
+  });
 });
 
 test("a long field that is no JSON makes its record a placeholder, and the other records stay", async () => {
   const other = server.given.org();
   const name = await server.given.flow(other);
-  for (const trail of ["good", "bad"]) await server.given.trail(other, { flow: name, name: trail, user_data: { log: "x".repeat(100_000) } });
+  for (const trail of ["good", "bad"])
+    await server.given.trail(other, { flow: name, name: trail, user_data: { log: "x".repeat(100_000) } });
   server.db.prepare("UPDATE trails SET user_data_json = substr(user_data_json, 1, 80000) WHERE name = 'bad'").run();
   const { body } = await server.call("GET", `/trails/${other.org}/${name}`, { key: other.key });
-  const shown = Object.fromEntries(body.map((trail: any) => [trail.name, { description: trail.description, characters: trail.user_data?.log.length }]));
+  const shown = Object.fromEntries(
+    body.map((trail: any) => [trail.name, { description: trail.description, characters: trail.user_data?.log.length }]),
+  );
   assert.match(shown.bad.description, "damaged");
   assert.is(shown.bad.characters, undefined);
   assert.is(shown.good.characters, 100_000);
+});
+
+test("a whole record of an audit package is read, so that damage in a long field is found where the record is marked", () => {
+  assert.throws(() => freeForm(`[${"1,".repeat(50_000)}`), SyntaxError);
+  assert.equal(freeForm(`[${"1,".repeat(50_000)}1]`), Array(50_001).fill(1));
 });
 
 test("facts of many values are marked, and the facts of others are shown", async () => {
@@ -140,7 +175,10 @@ test("facts of many values are marked, and the facts of others are shown", async
   const name = await server.given.flow(other);
   await server.given.trail(other, { flow: name, name: "t" });
   for (const attestation_name of ["many", "few"])
-    await server.call("POST", `/attestations/${other.org}/${name}/trail/t/generic`, { key: other.key, form: { json: { attestation_name, is_compliant: true } } });
+    await server.call("POST", `/attestations/${other.org}/${name}/trail/t/generic`, {
+      key: other.key,
+      form: { json: { attestation_name, is_compliant: true } },
+    });
   const plant = server.db.prepare("UPDATE attestations SET payload_json = ? WHERE name = ?");
   const many = `{"facts":[${"{},".repeat(singleAllowance().values)}{}]}`;
   plant.run(many, "many");
@@ -154,33 +192,54 @@ test("facts of many values are marked, and the facts of others are shown", async
 test("templates and schemas that are too long together leave their flows and versions marked, and the others shown", async () => {
   const other = server.given.org();
   const names = [];
-  for (const name of ["a", "b", "c", "d"]) names.push(await server.given.flow(other, { name, template: `# ${name}\nversion: 1\n` }));
+  for (const name of ["a", "b", "c", "d"])
+    names.push(await server.given.flow(other, { name, template: `# ${name}\nversion: 1\n` }));
   const long = `# ${"x".repeat(30 * MB)}\nversion: 1\n`;
   server.db.prepare("UPDATE templates SET content = ? WHERE content LIKE '# %' AND content NOT LIKE '# d%'").run(long);
   const flows = await server.call("GET", `/flows/${other.org}`, { key: other.key });
   assert.is(flows.status, 200);
   const full = "The list is too long to show this record: ask for smaller pages, or read the record alone";
-  assert.equal(flows.body.map(({ name, description, template }: any) => ({ name, isFull: description === full, characters: template.length })), [
-    { name: "a", isFull: false, characters: long.length },
-    { name: "b", isFull: false, characters: long.length },
-    { name: "c", isFull: true, characters: 0 },
-    { name: "d", isFull: false, characters: "# d\nversion: 1\n".length },
-  ]);
+  assert.equal(
+    flows.body.map(({ name, description, template }: any) => ({
+      name,
+      isFull: description === full,
+      characters: template.length,
+    })),
+    [
+      { name: "a", isFull: false, characters: long.length },
+      { name: "b", isFull: false, characters: long.length },
+      { name: "c", isFull: true, characters: 0 },
+      { name: "d", isFull: false, characters: "# d\nversion: 1\n".length },
+    ],
+  );
 
   for (let version = 1; version <= 3; version += 1) {
     const created = await server.call("POST", `/custom-attestation-types/${other.org}`, {
-      key: other.key, form: { json: { name: "coverage", description: `${version}` }, file: { name: "type_schema", filename: "s.json", content: `{"title":"${version}"}` } },
+      key: other.key,
+      form: {
+        json: { name: "coverage", description: `${version}` },
+        file: { name: "type_schema", filename: "s.json", content: `{"title":"${version}"}` },
+      },
     });
     assert.is(created.status, 201, created.text);
   }
-  server.db.prepare("UPDATE custom_type_versions SET schema_json = ?").run(JSON.stringify({ title: "x".repeat(30 * MB) }));
+  server.db
+    .prepare("UPDATE custom_type_versions SET schema_json = ?")
+    .run(JSON.stringify({ title: "x".repeat(30 * MB) }));
   const types = await server.call("GET", `/custom-attestation-types/${other.org}`, { key: other.key });
   assert.is(types.status, 200);
-  assert.equal(types.body[0].versions.map(({ version, comment, type_schema }: any) => ({ version, comment, characters: type_schema?.title.length })), [
-    { version: 3, comment: undefined, characters: 30 * MB },
-    { version: 2, comment: undefined, characters: 30 * MB },
-    { version: 1, comment: full, characters: undefined },
-  ]);
+  assert.equal(
+    types.body[0].versions.map(({ version, comment, type_schema }: any) => ({
+      version,
+      comment,
+      characters: type_schema?.title.length,
+    })),
+    [
+      { version: 3, comment: undefined, characters: 30 * MB },
+      { version: 2, comment: undefined, characters: 30 * MB },
+      { version: 1, comment: full, characters: undefined },
+    ],
+  );
 });
 
 test.run();

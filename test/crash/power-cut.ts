@@ -1,11 +1,12 @@
-// The power cuts of `make crash`. Some sessions of load run with record-disk.c loaded, which records every change of a file and every sync.
-// From the record the state of the disk is put together as a cut at any moment would have left it (simulated-disk.ts), and the executable
-// starts on that: nothing that was acknowledged before the cut may be lost, no row may name a missing file, `assay verify` finds nothing.
+// The power cuts of `make crash`. Some sessions of load run with record-disk.c loaded, which records every change of a
+// file and every sync. From the record the state of the disk is put together as a cut at any moment would have left it
+// (simulated-disk.ts), and the executable starts on that: nothing that was acknowledged before the cut may be lost, no
+// row may name a missing file, `assay verify` finds nothing.
 //
 //   node test/crash/power-cut.ts [--cuts N] [--seed N]
 //
-// The first session begins with an empty disk, so creating the data directory and the first start are cut as well; in each one backup is
-// made. The checks are checked: a disk that only pretends to sync must be found out.
+// The first session begins with an empty disk, so creating the data directory and the first start are cut as well; in
+// each one backup is made. The checks are checked: a disk that only pretends to sync must be found out.
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,20 +31,37 @@ const DATA = join("srv", "assay", "data");
 const BACKUPS = "backups";
 
 /** What was acknowledged when the trace had so many bytes. `backup`: the path below the root of the disk. */
-type Acknowledged = { at: number } & ({ what: "entry"; entry: Entry } | { what: "started" } | { what: "backup"; path: string });
+type Acknowledged = { at: number } & (
+  { what: "entry"; entry: Entry } | { what: "started" } | { what: "backup"; path: string }
+);
 
 /** `stopped`: the bytes of the trace when the server was told to stop. */
-type Session = { root: string; base: { path: string; inodes: ReadonlyMap<string, bigint> }; trace: Buffer; stopped: number; acknowledged: Acknowledged[]; problems: string[] };
+type Session = {
+  root: string;
+  base: { path: string; inodes: ReadonlyMap<string, bigint> };
+  trace: Buffer;
+  stopped: number;
+  acknowledged: Acknowledged[];
+  problems: string[];
+};
 
 /**
  * Simulates power cuts; each problem is told with the seed and the number of its cut.
  * @returns null where there is no C compiler, else the problems and what was looked at
  */
-export async function cutPower({ cuts, seed }: { cuts: number; seed: number }): Promise<{ problems: string[]; told: string } | null> {
+export async function cutPower({
+  cuts,
+  seed,
+}: {
+  cuts: number;
+  seed: number;
+}): Promise<{ problems: string[]; told: string } | null> {
   const directory = mkdtempSync(join(tmpdir(), "assay-power-"));
   try {
     const recorder = join(directory, "record-disk.so");
-    const compiled = spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", recorder, RECORDER_SOURCE, "-ldl"], { env: { PATH: "/usr/bin:/bin" } });
+    const compiled = spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", recorder, RECORDER_SOURCE, "-ldl"], {
+      env: { PATH: "/usr/bin:/bin" },
+    });
     if (compiled.status !== 0) return null;
     return await simulate({ directory, recorder, cuts, seed });
   } finally {
@@ -51,7 +69,17 @@ export async function cutPower({ cuts, seed }: { cuts: number; seed: number }): 
   }
 }
 
-async function simulate({ directory, recorder, cuts, seed }: { directory: string; recorder: string; cuts: number; seed: number }) {
+async function simulate({
+  directory,
+  recorder,
+  cuts,
+  seed,
+}: {
+  directory: string;
+  recorder: string;
+  cuts: number;
+  seed: number;
+}) {
   const random = randomOf(seed);
   const applyFile = join(directory, "apply.yaml");
   writeFileSync(applyFile, APPLY_FILE);
@@ -62,34 +90,57 @@ async function simulate({ directory, recorder, cuts, seed }: { directory: string
   let base = join(directory, "empty");
   mkdirSync(join(base, BACKUPS), { recursive: true });
   for (let cut = 0, number = 0; cut < cuts && problems.length === 0; number += 1) {
-    const session: Session = await record({ directory: join(directory, `session-${number}`), recorder, applyFile, base, before, seed: seed * 1_000 + number });
+    const session: Session = await record({
+      directory: join(directory, `session-${number}`),
+      recorder,
+      applyFile,
+      base,
+      before,
+      seed: seed * 1_000 + number,
+    });
     problems.push(...session.problems.map((problem) => `seed ${seed}, session ${number}: ${problem}`));
     counts.bytes += session.trace.length;
     const image = join(directory, "image");
     const check = async (at: number, loss: Loss, pretends?: Pretends): Promise<string[]> => {
       rmSync(image, { recursive: true, force: true });
       const { trace, root } = session;
-      simulateDisk({ trace, bytes: at, root, base: session.base, ...(pretends ? { pretends } : {}) }).writeTo(image, loss, random);
-      return inspect(image, session.acknowledged.filter((one) => one.at <= at), applyFile, random() < 0.5);
+      simulateDisk({ trace, bytes: at, root, base: session.base, ...(pretends ? { pretends } : {}) }).writeTo(
+        image,
+        loss,
+        random,
+      );
+      return inspect(
+        image,
+        session.acknowledged.filter((one) => one.at <= at),
+        applyFile,
+        random() < 0.5,
+      );
     };
     if (number === 0) {
       const missed = await sabotaged(session, check);
       counts.sabotages += SABOTAGES.length;
       problems.push(...missed);
     }
-    const moment = (of: Acknowledged["what"]): number => session.acknowledged.findLast(({ what }) => what === of)?.at ?? 0;
+    const moment = (of: Acknowledged["what"]): number =>
+      session.acknowledged.findLast(({ what }) => what === of)?.at ?? 0;
     const [started, backedUp] = [moment("started"), moment("backup")];
     let at = 0;
     for (let own = 0; own < CUTS_A_SESSION && cut < cuts && problems.length === 0; own += 1, cut += 1) {
       // In the first session a third of the cuts come before the first start is done; a third come after the backup.
-      const [from, to] = number === 0 && own % 3 === 0 ? [0, started] : [own % 3 === 2 ? backedUp : started, session.trace.length];
+      const [from, to] =
+        number === 0 && own % 3 === 0 ? [0, started] : [own % 3 === 2 ? backedUp : started, session.trace.length];
       at = Math.floor(from + random() * (to - from));
       const loss = LOSSES[cut % LOSSES.length] as Loss;
       const found = await check(at, loss);
       const known = session.acknowledged.filter((one) => one.at <= at);
       counts.entries += known.filter(({ what }) => what === "entry").length;
       counts.backups += known.filter(({ what }) => what === "backup").length;
-      problems.push(...found.map((problem) => `seed ${seed}, cut ${cut} (session ${number}, byte ${at} of the trace, lost: ${loss}): ${problem}`));
+      problems.push(
+        ...found.map(
+          (problem) =>
+            `seed ${seed}, cut ${cut} (session ${number}, byte ${at} of the trace, lost: ${loss}): ${problem}`,
+        ),
+      );
     }
     // The next session goes on with what the last cut left.
     before = session.acknowledged.filter((one) => one.at <= at).map((one) => ({ ...one, at: 0 }));
@@ -97,14 +148,27 @@ async function simulate({ directory, recorder, cuts, seed }: { directory: string
     cpSync(image, base, { recursive: true });
     rmSync(join(directory, `session-${number}`), { recursive: true, force: true });
   }
-  const told = `${cuts} power cuts over ${(counts.bytes / 1_048_576).toFixed(0)} MB of recorded writes (seed ${seed}): ${counts.entries} acknowledged writes and ` +
+  const told =
+    `${cuts} power cuts over ${(counts.bytes / 1_048_576).toFixed(0)} MB of recorded writes (seed ${seed}): ${counts.entries} acknowledged writes and ` +
     `${counts.backups} backups looked for; ${counts.sabotages} disks that only pretend to sync found out`;
   return { problems, told };
 }
 
 /** Runs the executable with the recorder on a disk: a start, load with a backup in the middle, and kill -9. */
-async function record({ directory, recorder, applyFile, base, before, seed }: {
-  directory: string; recorder: string; applyFile: string; base: string; before: readonly Acknowledged[]; seed: number;
+async function record({
+  directory,
+  recorder,
+  applyFile,
+  base,
+  before,
+  seed,
+}: {
+  directory: string;
+  recorder: string;
+  applyFile: string;
+  base: string;
+  before: readonly Acknowledged[];
+  seed: number;
 }): Promise<Session> {
   const root = join(directory, "disk");
   const traceFile = join(directory, "trace");
@@ -122,7 +186,9 @@ async function record({ directory, recorder, applyFile, base, before, seed }: {
   acknowledged.push({ at: now(), what: "started" });
   const api = apiOf(server.url);
   for (const entry of await prepare(api)) acknowledged.push({ at: now(), what: "entry", entry });
-  const load = writeUntilGone(writers(api, LANES, seed), { push: (entry) => acknowledged.push({ at: now(), what: "entry", entry }) });
+  const load = writeUntilGone(writers(api, LANES, seed), {
+    push: (entry) => acknowledged.push({ at: now(), what: "entry", entry }),
+  });
   await sleep(LOAD / 3);
   const path = join(BACKUPS, `${seed}.tar`);
   const backup = await run(["backup", join(root, path), "--data", data], { env });
@@ -140,20 +206,51 @@ async function record({ directory, recorder, applyFile, base, before, seed }: {
   return { root, base: known, trace, stopped, acknowledged, problems };
 }
 
-const serveArguments = (data: string, applyFile: string): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error", "--bootstrap", applyFile];
+const serveArguments = (data: string, applyFile: string): string[] => [
+  "serve",
+  "--data",
+  data,
+  "--listen",
+  "127.0.0.1:0",
+  "--log-level",
+  "error",
+  "--bootstrap",
+  applyFile,
+];
 
-/** Whether the recorder saw everything: with nothing lost, the simulated disk is the real one. The index of the log is shared memory. */
-function unrecorded({ trace, root, base, directory }: Pick<Session, "trace" | "root" | "base"> & { directory: string }): string[] {
+/**
+ * Whether the recorder saw everything: with nothing lost, the simulated disk is the real one. The index of the log is
+ * shared memory.
+ */
+function unrecorded({
+  trace,
+  root,
+  base,
+  directory,
+}: Pick<Session, "trace" | "root" | "base"> & { directory: string }): string[] {
   const copy = join(directory, "copy");
   simulateDisk({ trace, root, base }).writeTo(copy, "nothing", () => 0);
   const [real, simulated] = [filesOf(root), filesOf(copy)];
   const names = new Set([...real.keys(), ...simulated.keys()]);
-  const different = [...names].filter((name) => !name.endsWith("-shm") && !real.get(name)?.equals(simulated.get(name) ?? Buffer.from("?")));
-  return different.map((name) => `the recorder missed changes of ${name}: ${real.get(name)?.length} bytes on the disk, ${simulated.get(name)?.length} in the simulation`);
+  const different = [...names].filter(
+    (name) => !name.endsWith("-shm") && !real.get(name)?.equals(simulated.get(name) ?? Buffer.from("?")),
+  );
+  return different.map(
+    (name) =>
+      `the recorder missed changes of ${name}: ${real.get(name)?.length} bytes on the disk, ${simulated.get(name)?.length} in the simulation`,
+  );
 }
 
-/** What is wrong with a disk after a cut, for everything that was acknowledged before it. `looksBefore`: `assay verify` runs before the start too. */
-async function inspect(image: string, acknowledged: readonly Acknowledged[], applyFile: string, looksBefore: boolean): Promise<string[]> {
+/**
+ * What is wrong with a disk after a cut, for everything that was acknowledged before it. `looksBefore`: `assay verify`
+ * runs before the start too.
+ */
+async function inspect(
+  image: string,
+  acknowledged: readonly Acknowledged[],
+  applyFile: string,
+  looksBefore: boolean,
+): Promise<string[]> {
   const problems: string[] = [];
   const data = join(image, DATA);
   const isStarted = acknowledged.some(({ what }) => what === "started");
@@ -202,7 +299,10 @@ const SABOTAGES: readonly { what: string; pretends: Pretends }[] = [
   { what: "backups", pretends: (path) => path.includes(`/${BACKUPS}`) },
 ];
 
-async function sabotaged({ stopped }: Session, check: (at: number, loss: Loss, pretends?: Pretends) => Promise<string[]>): Promise<string[]> {
+async function sabotaged(
+  { stopped }: Session,
+  check: (at: number, loss: Loss, pretends?: Pretends) => Promise<string[]>,
+): Promise<string[]> {
   const honest = await check(stopped, "all");
   if (honest.length > 0) return honest;
   const missed: string[] = [];
@@ -213,7 +313,10 @@ async function sabotaged({ stopped }: Session, check: (at: number, loss: Loss, p
   return missed;
 }
 
-/** Simulates the power cuts and prints what came of them. @returns whether all is well; true as well where they cannot be simulated, which it says */
+/**
+ * Simulates the power cuts and prints what came of them. @returns whether all is well; true as well where they cannot
+ * be simulated, which it says
+ */
 export async function reportPowerCuts(asked: { cuts: number; seed: number }): Promise<boolean> {
   const began = Date.now();
   const result = await cutPower(asked);
@@ -227,6 +330,8 @@ export async function reportPowerCuts(asked: { cuts: number; seed: number }): Pr
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { cuts: { type: "string", default: "30" }, seed: { type: "string", default: "1" } } });
+  const { values } = parseArgs({
+    options: { cuts: { type: "string", default: "30" }, seed: { type: "string", default: "1" } },
+  });
   if (!(await reportPowerCuts({ cuts: Number(values.cuts), seed: Number(values.seed) }))) process.exitCode = 1;
 }

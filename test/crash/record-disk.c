@@ -1,9 +1,11 @@
-/* Records what a program does to the files below a directory, so that test/crash/simulated-disk.ts can say what a power cut at any moment
- * would have left of them. Loaded with LD_PRELOAD before the C library; it changes nothing. $DISK_ROOT names the directory (absolute, no
- * symbolic link in it), $DISK_TRACE the file that the records are appended to. Several processes may share both.
+/* Records what a program does to the files below a directory, so that test/crash/simulated-disk.ts can say what a
+ * power cut at any moment would have left of them. Loaded with LD_PRELOAD before the C library; it changes nothing.
+ * $DISK_ROOT names the directory (absolute, no symbolic link in it), $DISK_TRACE the file that the records are
+ * appended to. Several processes may share both.
  *
- * A change is recorded after it happened, and a sync before it begins and after it returned. So whatever the trace holds before the
- * beginning of a sync happened before it, and the simulation never takes anything for durable that was not. */
+ * A change is recorded after it happened, and a sync before it begins and after it returned. So whatever the trace
+ * holds before the beginning of a sync happened before it, and the simulation never takes anything for durable that
+ * was not. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -62,7 +64,7 @@ static void record(int kind, uint64_t file, uint64_t at, const char *path, const
   errno = saved;
 }
 
-/* The path of a descriptor below the root, its inode and whether its writes are synchronous; 0 for every other descriptor. */
+/* The path of a descriptor below the root, and its inode; 0 for every other descriptor. */
 static int look(int fd, char *path, uint64_t *file) {
   char link[64];
   int saved = errno;

@@ -1,12 +1,26 @@
-// What a power cut would have left on a disk. Reads the trace that record-disk.c wrote, and knows for each file and directory what was synced
-// at a moment and what was only in memory. The rules are those of POSIX and no kinder: syncing a file makes its content durable but not its
-// name, syncing a directory makes its names durable but not the content behind them, and anything that was not synced may be kept or lost.
+// What a power cut would have left on a disk. Reads the trace that record-disk.c wrote, and knows for each file and
+// directory what was synced at a moment and what was only in memory. The rules are those of POSIX and no kinder:
+// syncing a file makes its content durable but not its name, syncing a directory makes its names durable but not the
+// content behind them, and anything that was not synced may be kept or lost.
 import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
 /** As in record-disk.c. */
 const KINDS = [
-  "", "create", "mkdir", "write", "truncate", "sync_begin", "sync_end", "rename", "link", "unlink", "rmdir", "extend", "write_through", "unknown",
+  "",
+  "create",
+  "mkdir",
+  "write",
+  "truncate",
+  "sync_begin",
+  "sync_end",
+  "rename",
+  "link",
+  "unlink",
+  "rmdir",
+  "extend",
+  "write_through",
+  "unknown",
 ] as const;
 const HEAD_BYTES = 4 + 1 + 8 + 8 + 2 + 2;
 const SECTOR_BYTES = 512;
@@ -14,7 +28,9 @@ const SECTOR_BYTES = 512;
 type Change = { kind: (typeof KINDS)[number]; file: bigint; at: bigint; path: string; other: string; bytes: Buffer };
 
 /** A change of content: bytes at a place, or a new size. `number` tells the order of all changes of a trace. */
-type ContentChange = { number: number } & ({ kind: "write"; at: number; bytes: Buffer } | { kind: "truncate" | "extend"; size: number });
+type ContentChange = { number: number } & (
+  { kind: "write"; at: number; bytes: Buffer } | { kind: "truncate" | "extend"; size: number }
+);
 /** A change of names in one directory, which happens as a whole or not at all. null: the name is gone. */
 type NameChange = { number: number; names: readonly (readonly [name: string, node: Node | null])[] };
 
@@ -30,7 +46,10 @@ class Directory {
 }
 type Node = File | Directory;
 
-/** What is lost of that which was not synced: all, nothing, what came after a moment, or any part, sector by sector and name by name. */
+/**
+ * What is lost of that which was not synced: all, nothing, what came after a moment, or any part, sector by sector and
+ * name by name.
+ */
 export type Loss = "all" | "nothing" | "the newest" | "any part";
 export const LOSSES: readonly Loss[] = ["all", "nothing", "the newest", "any part"];
 
@@ -45,7 +64,13 @@ export type Disk = ReturnType<typeof simulateDisk>;
  * @param base a copy of what was on the disk, all of it durable, when the trace began, and the inodes it had there
  * @throws Error for a change that the simulation does not know: then the trace tells too little
  */
-export function simulateDisk({ trace, bytes = trace.length, root, base, pretends }: {
+export function simulateDisk({
+  trace,
+  bytes = trace.length,
+  root,
+  base,
+  pretends,
+}: {
   trace: Buffer;
   bytes?: number;
   root: string;
@@ -59,7 +84,7 @@ export function simulateDisk({ trace, bytes = trace.length, root, base, pretends
   if (own !== undefined) byInode.set(own, top);
   load(top, base.path);
   let number = 0;
-  for (let at = 0; at + HEAD_BYTES <= bytes; ) {
+  for (let at = 0; at + HEAD_BYTES <= bytes;) {
     const size = trace.readUInt32LE(at);
     if (at + size > bytes) break;
     apply(read(trace, at, size));
@@ -90,7 +115,8 @@ export function simulateDisk({ trace, bytes = trace.length, root, base, pretends
 
   function fileOf(change: Change): File {
     const node = byInode.get(change.file);
-    if (!(node instanceof File)) throw new Error(`the trace has a ${change.kind} of inode ${change.file}, which was never made`);
+    if (!(node instanceof File))
+      throw new Error(`the trace has a ${change.kind} of inode ${change.file}, which was never made`);
     return node;
   }
 
@@ -129,14 +155,19 @@ export function simulateDisk({ trace, bytes = trace.length, root, base, pretends
         const to = parentOf(other);
         const node = from.directory.live.get(from.name);
         if (!node) throw new Error(`the trace renames ${path}, which was never made`);
-        if (from.directory === to.directory) return rename(from.directory, [[from.name, null], [to.name, node]]);
+        if (from.directory === to.directory)
+          return rename(from.directory, [
+            [from.name, null],
+            [to.name, node],
+          ]);
         rename(from.directory, [[from.name, null]]);
         return rename(to.directory, [[to.name, node]]);
       }
       case "write":
       case "write_through": {
         const node = fileOf(change);
-        if (kind === "write" || pretends?.(pathOf(node))) node.pending.push({ number, kind: "write", at, bytes: change.bytes });
+        if (kind === "write" || pretends?.(pathOf(node)))
+          node.pending.push({ number, kind: "write", at, bytes: change.bytes });
         else node.content = written(node.content, at, change.bytes);
         return;
       }
@@ -148,7 +179,8 @@ export function simulateDisk({ trace, bytes = trace.length, root, base, pretends
       case "sync_end": {
         const node = byInode.get(file);
         const since = begun.get(change.at);
-        if (!node || since === undefined) throw new Error(`the trace has a sync of inode ${file}, which was never made`);
+        if (!node || since === undefined)
+          throw new Error(`the trace has a sync of inode ${file}, which was never made`);
         if (!pretends?.(pathOf(node))) sync(node, since);
         return;
       }
@@ -187,12 +219,16 @@ export function simulateDisk({ trace, bytes = trace.length, root, base, pretends
         // The changes of one name keep their order; those of different names may be kept or lost in any combination.
         const lost = new Set<string>();
         for (const change of directory.pending.filter(keeps)) {
-          if (loss === "any part" && (change.names.some(([name]) => lost.has(name)) || random() < 0.5)) change.names.forEach(([name]) => lost.add(name));
+          if (loss === "any part" && (change.names.some(([name]) => lost.has(name)) || random() < 0.5))
+            change.names.forEach(([name]) => lost.add(name));
           else set(names, change);
         }
         for (const [name, node] of names) {
           if (node instanceof Directory) write(node, join(path, name));
-          else writeFileSync(join(path, name), contentOf(node, keeps, loss === "any part" ? random : null), { mode: 0o600 });
+          else
+            writeFileSync(join(path, name), contentOf(node, keeps, loss === "any part" ? random : null), {
+              mode: 0o600,
+            });
         }
       };
       write(top, target);
@@ -205,14 +241,16 @@ function contentOf(file: File, keeps: (change: ContentChange) => boolean, random
   for (const change of file.pending.filter(keeps)) {
     if (random === null) content = changed(content, change);
     else if (change.kind !== "write") content = random() < 0.5 ? changed(content, change) : content;
-    else for (const part of sectorsOf(change.at, change.bytes)) if (random() < 0.5) content = written(content, part.at, part.bytes);
+    else
+      for (const part of sectorsOf(change.at, change.bytes))
+        if (random() < 0.5) content = written(content, part.at, part.bytes);
   }
   return content;
 }
 
 /** The parts of a write that a disk writes as a whole. */
 function* sectorsOf(at: number, bytes: Buffer): Generator<{ at: number; bytes: Buffer }> {
-  for (let done = 0; done < bytes.length; ) {
+  for (let done = 0; done < bytes.length;) {
     const end = Math.min(bytes.length, done + SECTOR_BYTES - ((at + done) % SECTOR_BYTES));
     yield { at: at + done, bytes: bytes.subarray(done, end) };
     done = end;
@@ -245,11 +283,15 @@ function sync(node: Node, since: number): void {
     return;
   }
   const due = node.pending.filter((change) => change.number <= since);
-  const size = due.reduce((most, change) => (change.kind === "write" ? Math.max(most, change.at + change.bytes.length) : most), node.content.length);
+  const size = due.reduce(
+    (most, change) => (change.kind === "write" ? Math.max(most, change.at + change.bytes.length) : most),
+    node.content.length,
+  );
   // One copy for all writes, unless a change of the size comes between.
   let content = due.every(({ kind }) => kind === "write") ? sized(node.content, size) : node.content;
   for (const change of due) {
-    if (change.kind === "write" && change.at + change.bytes.length <= content.length && content !== node.content) change.bytes.copy(content, change.at);
+    if (change.kind === "write" && change.at + change.bytes.length <= content.length && content !== node.content)
+      change.bytes.copy(content, change.at);
     else content = changed(content, change);
   }
   node.content = content;
@@ -280,14 +322,20 @@ function read(trace: Buffer, at: number, size: number): Change {
 /** Inodes by path below a directory (its own: empty), for what is on the disk before a trace begins. */
 export function inodesOf(path: string): Map<string, bigint> {
   const inodes = new Map<string, bigint>();
-  for (const name of ["", ...readdirSync(path, { recursive: true, encoding: "utf8" })]) inodes.set(name, statSync(join(path, name), { bigint: true }).ino);
+  for (const name of ["", ...readdirSync(path, { recursive: true, encoding: "utf8" })])
+    inodes.set(name, statSync(join(path, name), { bigint: true }).ino);
   return inodes;
 }
 
 /** The content of every file below a directory by its path. */
 export function filesOf(path: string): Map<string, Buffer> {
   const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  return new Map(files.map((entry) => [relative(path, join(entry.parentPath, entry.name)), readFileSync(join(entry.parentPath, entry.name))]));
+  return new Map(
+    files.map((entry) => [
+      relative(path, join(entry.parentPath, entry.name)),
+      readFileSync(join(entry.parentPath, entry.name)),
+    ]),
+  );
 }
 
 /** What record-disk.so is compiled from. */

@@ -4,18 +4,30 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
-import { MAX_ANNOTATIONS, MAX_EXTERNAL_URLS, MAX_FREE_FORM_BYTES, MAX_RESULTS_BYTES, TEXT_LENGTH, URL_LENGTH } from "../../src/api/shapes.ts";
+import {
+  MAX_ANNOTATIONS,
+  MAX_EXTERNAL_URLS,
+  MAX_FREE_FORM_BYTES,
+  MAX_RESULTS_BYTES,
+  TEXT_LENGTH,
+  URL_LENGTH,
+} from "../../src/api/shapes.ts";
 import { MAX_TAGS } from "../../src/store/tags.ts";
 import { ROOT } from "./source.ts";
 
 const test = suite("rules/bounds");
 
 type Shape = Record<string, unknown> & {
-  type?: string | string[]; properties?: Record<string, Shape>; patternProperties?: Record<string, Shape>;
-  additionalProperties?: boolean | Shape; items?: Shape;
+  type?: string | string[];
+  properties?: Record<string, Shape>;
+  patternProperties?: Record<string, Shape>;
+  additionalProperties?: boolean | Shape;
+  items?: Shape;
 };
 
-/** The places below a shape that take any number of characters, items or keys; those below a bound in bytes have one. */
+/**
+ * The places below a shape that take any number of characters, items or keys; those below a bound in bytes have one.
+ */
 function unboundedIn(shape: Shape, place: string): string[] {
   if ("x-max-bytes" in shape || "enum" in shape || "const" in shape) return [];
   const types = [shape.type ?? []].flat();
@@ -36,18 +48,30 @@ function unboundedIn(shape: Shape, place: string): string[] {
 }
 
 test("every text, list and object of every body has a maximum", () => {
-  const bodies = operations.flatMap(({ id, body }) => (body.kind === "none" ? [] : [{ id, schema: body.schema as unknown as Shape }]));
+  const bodies = operations.flatMap(({ id, body }) =>
+    body.kind === "none" ? [] : [{ id, schema: body.schema as unknown as Shape }],
+  );
   assert.ok(bodies.length > 30);
-  assert.equal(bodies.flatMap(({ id, schema }) => unboundedIn(schema, id)), []);
+  assert.equal(
+    bodies.flatMap(({ id, schema }) => unboundedIn(schema, id)),
+    [],
+  );
 });
 
 test("the search for missing bounds finds each kind of them", () => {
   const shape: Shape = {
-    type: "object", additionalProperties: false,
+    type: "object",
+    additionalProperties: false,
     properties: {
-      text: { type: "string" }, list: { type: "array", items: { type: "string" } }, any: {}, nested: { type: "object", properties: {} },
-      map: { type: "object", maxProperties: 3, patternProperties: { "^.*$": {} } }, union: { anyOf: [{ type: "null" }, { type: "array", maxItems: 2 }, { type: "string" }] },
-      fine: { type: "string", maxLength: 3 }, free: { "x-max-bytes": 3 }, word: { type: "string", enum: ["a"] },
+      text: { type: "string" },
+      list: { type: "array", items: { type: "string" } },
+      any: {},
+      nested: { type: "object", properties: {} },
+      map: { type: "object", maxProperties: 3, patternProperties: { "^.*$": {} } },
+      union: { anyOf: [{ type: "null" }, { type: "array", maxItems: 2 }, { type: "string" }] },
+      fine: { type: "string", maxLength: 3 },
+      free: { "x-max-bytes": 3 },
+      word: { type: "string", enum: ["a"] },
     },
   };
   assert.equal(unboundedIn(shape, "x"), [

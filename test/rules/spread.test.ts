@@ -1,6 +1,6 @@
 /**
- * A spread argument becomes one stack slot per item: V8 throws a RangeError from about 120,000 items on, and a user who sends that
- * many turns it into a 500. Lists whose length follows from data are therefore never spread into a call.
+ * A spread argument becomes one stack slot per item: V8 throws a RangeError from about 120,000 items on, and a user who
+ * sends that many turns it into a 500. Lists whose length follows from data are therefore never spread into a call.
  */
 import { stripTypeScriptTypes } from "node:module";
 import { parse } from "acorn";
@@ -15,12 +15,13 @@ const test = suite("rules/spread");
 const ALLOWED: Readonly<Record<string, string>> = {
   "src/api/urls.ts ...parts": "segments of a path template, listed by the caller",
   "src/cli/apply-plan.ts ...outcomeOf(differences)": "a pair",
-  "src/cli/apply-plan.ts ...outcomeOf(difference(\"role\", previous, member.role))": "a pair",
+  'src/cli/apply-plan.ts ...outcomeOf(difference("role", previous, member.role))': "a pair",
   "src/cli/config.ts ...shown.map(({ option }) => option.length)": "one for each option",
   "src/cli/doctor.ts ...checks.map(({ name }) => name.length)": "one for each check",
   "src/cli/frame.ts ...rows.map(([head]) => head.length)": "rows of a help text",
   "src/cli/key.ts ...ends": "two times",
-  "src/cli/systemd-unit.ts ...credentials.map(({ name, path }) => `LoadCredential=${name}:${pathText(path)}`)": "one for each option that is a secret",
+  "src/cli/systemd-unit.ts ...credentials.map(({ name, path }) => `LoadCredential=${name}:${pathText(path)}`)":
+    "one for each option that is a secret",
   "src/cli/verify.ts ...results.map(({ name }) => name.length)": "one for each check",
   "src/config.ts ...heads.map((head) => head.length)": "one for each option",
   "src/http/security.ts ...TRANSPORT_SECURITY": "a header and its value",
@@ -36,7 +37,12 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/store/repos.ts ...values": "one for each column",
 };
 
-type Syntax = Node & { callee?: Syntax; property?: Syntax & { name?: string }; arguments?: Syntax[]; argument?: Syntax };
+type Syntax = Node & {
+  callee?: Syntax;
+  property?: Syntax & { name?: string };
+  arguments?: Syntax[];
+  argument?: Syntax;
+};
 
 /** The arguments of calls that are spread, and calls of a function's `apply`, which does the same. */
 function spreadsIn(text: string): string[] {
@@ -49,7 +55,8 @@ function spreadsIn(text: string): string[] {
     if (typeof value !== "object" || value === null || typeof (value as Syntax).type !== "string") return;
     const node = value as Syntax;
     if (node.type === "CallExpression" || node.type === "NewExpression") {
-      for (const item of node.arguments ?? []) if (item.type === "SpreadElement" && item.argument) found.push(`...${sourceOf(item.argument)}`);
+      for (const item of node.arguments ?? [])
+        if (item.type === "SpreadElement" && item.argument) found.push(`...${sourceOf(item.argument)}`);
       const { callee } = node;
       const isApply = callee?.type === "MemberExpression" && callee.property?.name === "apply";
       if (isApply && !sourceOf(callee).endsWith("store.recording.apply")) found.push(sourceOf(node));
@@ -61,14 +68,23 @@ function spreadsIn(text: string): string[] {
 }
 
 test("the search finds spread arguments and calls of apply, and nothing else", () => {
-  const text = "const a: number = Math.max(...list);\nnew Set<string>(...(b as string[]));\nf.apply(null, list);\nconst c = [...list, { ...d }];\nfunction g(...rest: number[]) {}";
+  const text =
+    "const a: number = Math.max(...list);\nnew Set<string>(...(b as string[]));\nf.apply(null, list);\nconst c = [...list, { ...d }];\nfunction g(...rest: number[]) {}";
   assert.equal(spreadsIn(text), ["...list", "...b", "f.apply(null, list)"]);
 });
 
 test("no list whose length follows from data is spread into a call", () => {
   const found = sourceFiles("src").flatMap(({ path, text }) => spreadsIn(text).map((spread) => `${path} ${spread}`));
-  assert.equal(found.filter((place) => !(place in ALLOWED)), [], "loop over it, or pass the list as one argument");
-  assert.equal(Object.keys(ALLOWED).filter((place) => !found.includes(place)), [], "entries of ALLOWED without a place");
+  assert.equal(
+    found.filter((place) => !(place in ALLOWED)),
+    [],
+    "loop over it, or pass the list as one argument",
+  );
+  assert.equal(
+    Object.keys(ALLOWED).filter((place) => !found.includes(place)),
+    [],
+    "entries of ALLOWED without a place",
+  );
 });
 
 test.run();

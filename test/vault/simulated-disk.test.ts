@@ -1,6 +1,6 @@
 /**
- * The disk of the power cuts (test/crash): what it keeps and what it forgets, from traces written by hand, and that the recorder sees every
- * change that a program makes.
+ * The disk of the power cuts (test/crash): what it keeps and what it forgets, from traces written by hand, and that the
+ * recorder sees every change that a program makes.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -40,15 +40,27 @@ function recordOf({ kind, file = 0, at = 0, path = "", other = "", data = "" }: 
 /** Syncs the root (0) or another file. */
 const ROOT_INODE = 1;
 let syncs = 0;
-const sync = (file: number): Step[] => [{ kind: SYNC_BEGIN, file, at: (syncs += 1) }, { kind: SYNC_END, file, at: syncs }];
+const sync = (file: number): Step[] => [
+  { kind: SYNC_BEGIN, file, at: (syncs += 1) },
+  { kind: SYNC_END, file, at: syncs },
+];
 const create = (file: number, name: string): Step => ({ kind: CREATE, file, path: `${ROOT}/${name}` });
 const write = (file: number, data: string | Buffer, at = 0): Step => ({ kind: WRITE, file, at, data });
 
 /** The files that are left after a cut at the end of these steps. */
-function left(steps: readonly Step[], loss: Loss = "all", { random = () => 0.9, pretends }: { random?: () => number; pretends?: Pretends } = {}): Record<string, string> {
+function left(
+  steps: readonly Step[],
+  loss: Loss = "all",
+  { random = () => 0.9, pretends }: { random?: () => number; pretends?: Pretends } = {},
+): Record<string, string> {
   const target = join(directory, `cut-${(syncs += 1)}`);
   const base = { path: join(directory, "empty"), inodes: new Map([["", BigInt(ROOT_INODE)]]) };
-  simulateDisk({ trace: Buffer.concat(steps.map(recordOf)), root: ROOT, base, ...(pretends ? { pretends } : {}) }).writeTo(target, loss, random);
+  simulateDisk({
+    trace: Buffer.concat(steps.map(recordOf)),
+    root: ROOT,
+    base,
+    ...(pretends ? { pretends } : {}),
+  }).writeTo(target, loss, random);
   return Object.fromEntries([...filesOf(target)].map(([name, bytes]) => [name, bytes.toString()]));
 }
 
@@ -79,7 +91,16 @@ test("a directory below one that was not synced is lost with all that is in it",
 });
 
 test("a rename within a directory happens as a whole or not at all", () => {
-  const steps = [create(2, "old"), create(3, "new"), write(2, "2"), write(3, "3"), ...sync(2), ...sync(3), ...sync(ROOT_INODE), { kind: RENAME, path: `${ROOT}/new`, other: `${ROOT}/old` }];
+  const steps = [
+    create(2, "old"),
+    create(3, "new"),
+    write(2, "2"),
+    write(3, "3"),
+    ...sync(2),
+    ...sync(3),
+    ...sync(ROOT_INODE),
+    { kind: RENAME, path: `${ROOT}/new`, other: `${ROOT}/old` },
+  ];
   assert.equal(left(steps), { old: "2", new: "3" });
   assert.equal(left(steps, "any part", { random: () => 0.9 }), { old: "3" });
   assert.equal(left(steps, "any part", { random: () => 0.1 }), { old: "2", new: "3" });
@@ -87,14 +108,28 @@ test("a rename within a directory happens as a whole or not at all", () => {
 });
 
 test("of a write that was not synced each sector of 512 bytes may be kept or lost", () => {
-  const steps = [create(2, "a"), write(2, Buffer.alloc(2048, "o")), ...sync(2), ...sync(ROOT_INODE), write(2, Buffer.alloc(1024, "n"), 256)];
+  const steps = [
+    create(2, "a"),
+    write(2, Buffer.alloc(2048, "o")),
+    ...sync(2),
+    ...sync(ROOT_INODE),
+    write(2, Buffer.alloc(1024, "n"), 256),
+  ];
   const turns = [0.1, 0.9, 0.1];
   const { a = "" } = left(steps, "any part", { random: () => turns.shift() ?? 0.9 });
   assert.is(a, "o".repeat(256) + "n".repeat(256) + "o".repeat(512) + "n".repeat(256) + "o".repeat(768));
 });
 
 test("the changes of one name are kept in their order: a later one never without the earlier", () => {
-  const steps = [create(2, "a"), write(2, "2"), ...sync(2), { kind: UNLINK, path: `${ROOT}/a` }, create(3, "a"), write(3, "3"), ...sync(3)];
+  const steps = [
+    create(2, "a"),
+    write(2, "2"),
+    ...sync(2),
+    { kind: UNLINK, path: `${ROOT}/a` },
+    create(3, "a"),
+    write(3, "3"),
+    ...sync(3),
+  ];
   const outcomes = new Set<string>();
   const random = randomOf(4);
   for (let round = 0; round < 50; round += 1) outcomes.add(JSON.stringify(left(steps, "any part", { random })));
@@ -102,7 +137,15 @@ test("the changes of one name are kept in their order: a later one never without
 });
 
 test("a disk that pretends to sync loses what it was asked to keep", () => {
-  const steps = [create(2, "a"), write(2, "x"), ...sync(2), create(3, "b"), write(3, "y"), ...sync(3), ...sync(ROOT_INODE)];
+  const steps = [
+    create(2, "a"),
+    write(2, "x"),
+    ...sync(2),
+    create(3, "b"),
+    write(3, "y"),
+    ...sync(3),
+    ...sync(ROOT_INODE),
+  ];
   assert.equal(left(steps, "all", { pretends: (path) => path === "/a" }), { a: "", b: "y" });
   assert.equal(left(steps, "all", { pretends: () => true }), {});
 });
@@ -140,28 +183,46 @@ const PROGRAM = `
 `;
 
 const recorder = join(mkdtempSync(join(tmpdir(), "assay-recorder-")), "record-disk.so");
-const compiled = spawnSync("cc", ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1", "-o", recorder, RECORDER_SOURCE, "-ldl"], { env: { PATH: "/usr/bin:/bin" } });
+const compiled = spawnSync(
+  "cc",
+  ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1", "-o", recorder, RECORDER_SOURCE, "-ldl"],
+  { env: { PATH: "/usr/bin:/bin" } },
+);
 const hasCompiler = compiled.error === undefined && compiled.status !== null;
 if (!hasCompiler) console.log("skipped: there is no C compiler");
 test.after(() => rmSync(join(recorder, ".."), { recursive: true, force: true }));
 
-(hasCompiler ? test : test.skip)("the recorder sees every change that a program makes: with nothing lost the simulated disk is the real one", () => {
-  assert.is(compiled.status, 0, String(compiled.stderr));
-  const [before, root, trace] = ["before", "disk", "trace"].map((name) => join(directory, name)) as [string, string, string];
-  mkdirSync(join(before, "gone"), { recursive: true });
-  for (const name of ["was-here.txt", "removed.txt", "gone/one", "gone/two"]) writeFileSync(join(before, name), name);
-  cpSync(before, root, { recursive: true });
-  writeFileSync(trace, "");
-  const base = { path: before, inodes: inodesOf(root) };
-  const done = spawnSync(process.execPath, ["-e", PROGRAM, root], { env: { LD_PRELOAD: recorder, DISK_ROOT: root, DISK_TRACE: trace } });
-  assert.is(done.status, 0, String(done.stderr));
-  const disk = simulateDisk({ trace: readFileSync(trace), root, base });
-  disk.writeTo(join(directory, "nothing"), "nothing", () => 0);
-  assert.equal(filesOf(join(directory, "nothing")), filesOf(root));
-  // Only the positioned file was synced by name of its descriptor, and no directory: what was there before stays.
-  disk.writeTo(join(directory, "all"), "all", () => 0);
-  assert.equal([...filesOf(join(directory, "all")).keys()].sort(), ["gone/one", "gone/two", "removed.txt", "was-here.txt"]);
-  for (const loss of LOSSES) disk.writeTo(join(directory, loss), loss, randomOf(1));
-});
+(hasCompiler ? test : test.skip)(
+  "the recorder sees every change that a program makes: with nothing lost the simulated disk is the real one",
+  () => {
+    assert.is(compiled.status, 0, String(compiled.stderr));
+    const [before, root, trace] = ["before", "disk", "trace"].map((name) => join(directory, name)) as [
+      string,
+      string,
+      string,
+    ];
+    mkdirSync(join(before, "gone"), { recursive: true });
+    for (const name of ["was-here.txt", "removed.txt", "gone/one", "gone/two"]) writeFileSync(join(before, name), name);
+    cpSync(before, root, { recursive: true });
+    writeFileSync(trace, "");
+    const base = { path: before, inodes: inodesOf(root) };
+    const done = spawnSync(process.execPath, ["-e", PROGRAM, root], {
+      env: { LD_PRELOAD: recorder, DISK_ROOT: root, DISK_TRACE: trace },
+    });
+    assert.is(done.status, 0, String(done.stderr));
+    const disk = simulateDisk({ trace: readFileSync(trace), root, base });
+    disk.writeTo(join(directory, "nothing"), "nothing", () => 0);
+    assert.equal(filesOf(join(directory, "nothing")), filesOf(root));
+    // Only the positioned file was synced by name of its descriptor, and no directory: what was there before stays.
+    disk.writeTo(join(directory, "all"), "all", () => 0);
+    assert.equal([...filesOf(join(directory, "all")).keys()].sort(), [
+      "gone/one",
+      "gone/two",
+      "removed.txt",
+      "was-here.txt",
+    ]);
+    for (const loss of LOSSES) disk.writeTo(join(directory, loss), loss, randomOf(1));
+  },
+);
 
 test.run();

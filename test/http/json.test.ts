@@ -1,0 +1,48 @@
+/** How long JSON is without writing it, and JSON that is passed on without being read. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import fc from "fast-check";
+import { isWithinBytes } from "../../src/http/json-bytes.ts";
+import { RawJson, jsonPieces } from "../../src/http/raw-json.ts";
+
+const test = suite("http/json");
+
+test("a value is within a bound exactly when its JSON text is", () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 4 }), fc.integer({ min: -3, max: 3 }), (value, beside) => {
+      const bytes = Buffer.byteLength(JSON.stringify(value));
+      assert.is(isWithinBytes(value, bytes + beside), beside >= 0, JSON.stringify(value));
+    }),
+    { seed: 20261122, numRuns: 300 },
+  );
+});
+
+test("characters that JSON escapes count as they are written", () => {
+  for (const text of ["\u0001", "\n", '"', "\\", "€", "😀", "\u007f"]) {
+    const bytes = Buffer.byteLength(JSON.stringify([text]));
+    assert.is(isWithinBytes([text], bytes), true, JSON.stringify(text));
+    assert.is(isWithinBytes([text], bytes - 1), false, JSON.stringify(text));
+  }
+});
+
+test("raw JSON stands in the text as it is, wherever it is in the value", () => {
+  const value = {
+    a: new RawJson('{"b": 1e2}'),
+    list: [new RawJson("[ ]"), "text", { deep: new RawJson("null") }],
+    end: 1,
+  };
+  const pieces = jsonPieces(value);
+  assert.is(pieces.join(""), '{"a":{"b": 1e2},"list":[[ ],"text",{"deep":null}],"end":1}');
+  assert.ok(pieces.includes('{"b": 1e2}'));
+});
+
+test("a value without raw JSON is one piece, and one that is raw alone is its text", () => {
+  assert.equal(jsonPieces({ a: ["\u0000raw 0 0", '"'] }), [JSON.stringify({ a: ["\u0000raw 0 0", '"'] })]);
+  assert.is(jsonPieces(new RawJson("[1, 2]")).join(""), "[1, 2]");
+});
+
+test("raw JSON that JSON.stringify writes alone is a value like any other", () => {
+  assert.is(JSON.stringify({ a: new RawJson('{ "b" : 1 }') }), '{"a":{"b":1}}');
+});
+
+test.run();
