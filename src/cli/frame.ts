@@ -79,7 +79,7 @@ export async function runCli(commands: readonly Command[], argv: readonly string
   const mistakes = [...problems, ...(command.check?.(args, io) ?? [])];
   if (mistakes.length > 0) {
     // Without other mistakes the command finds these itself: files and standard input are read only once.
-    mistakes.push(...(await configurationProblems(command, args, io)));
+    for (const problem of await configurationProblems(command, args, io)) mistakes.push(problem);
     reportProblems(io, [...new Set(mistakes), `see assay help ${command.name}`], json);
     return EXIT.usage;
   }

@@ -35,7 +35,7 @@ export const serviceAccountCreate: Command = {
   check(args) {
     const [name] = args.positionals;
     const problems = name === undefined || isAccountName(name) ? [] : [`NAME: give ${ACCOUNT_NAME_RULE}`];
-    problems.push(...orgProblems(args));
+    for (const problem of orgProblems(args)) problems.push(problem);
     if (findPrivilege(args) === null) problems.push(`--privilege: give ${listed(ROLES)}`);
     const tooLong = Array.from(args.texts.get("description")?.[0] ?? "").length > MAX_DESCRIPTION_CHARS;
     return tooLong ? [...problems, `--description: give at most ${MAX_DESCRIPTION_CHARS} characters`] : problems;

@@ -19,6 +19,8 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/cli/config.ts ...shown.map(({ option }) => option.length)": "one for each option",
   "src/cli/doctor.ts ...checks.map(({ name }) => name.length)": "one for each check",
   "src/cli/frame.ts ...rows.map(([head]) => head.length)": "rows of a help text",
+  "src/cli/help-search.ts ...details": "lines of a help text",
+  "src/cli/help-search.ts ...own.flatMap(([flag, option]) => [flag, option.description])": "options of a command",
   "src/cli/key.ts ...ends": "two times",
   "src/cli/systemd-unit.ts ...credentials.map(({ name, path }) => `LoadCredential=${name}:${pathText(path)}`)":
     "one for each option that is a secret",
@@ -26,6 +28,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/config.ts ...heads.map((head) => head.length)": "one for each option",
   "src/http/security.ts ...TRANSPORT_SECURITY": "a header and its value",
   "src/jobs/notify.ts ...ARTIFACT_TRIGGERS": "a constant",
+  "src/logins/provider.ts ...request": "arguments of a function, passed on",
   "src/packages/pdf/sheet.ts ...laid.map(({ length }) => length)": "one for each column of a table",
   "src/packages/readme.ts ...members.map(([name]) => name.length)": "the kinds of members of a package",
   "src/serve.ts ...request": "a request and its response",
