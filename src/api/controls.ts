@@ -15,18 +15,18 @@ import { TagChoice, Tags, tagFilters } from "./tags.ts";
 
 export const CONTROLS = { tag: "Controls", feature: "controls" } as const;
 
+/** Stands beside `/controls/{org}/{identifier}`, where a control of that name could never be read (decision 81). */
+const RESERVED = "tags";
+
 export const ControlPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
-  identifier: Type.String({ description: "Identifier of the control, archived or not" }),
+  identifier: Type.String({ description: "Identifier of the control, archived or not", "x-reserved": [RESERVED] }),
 });
 export const NO_CONTROL = { description: "No such control", schema: Message };
 
 /** How lists of this resource are paged. */
 export const PAGES = pages({ perPage: 15, most: 100 });
 export const SortDirection = (fallback: "asc" | "desc", by: string) => OneOf(["asc", "desc"], { default: fallback, description: `Direction of the order by ${by}` });
-
-/** Stands beside `/controls/{org}/{identifier}`, where a control of that name could never be read (decision 81). */
-const RESERVED = "tags";
 
 // Read by people as a title; a thousand characters and more are the full sentences of standards.
 const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "What the control is called" });

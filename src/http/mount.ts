@@ -18,6 +18,7 @@ import type { BodyBudget, BodyLease } from "./body-budget.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { identify } from "./authenticate.ts";
+import { canAnswer } from "./overlapping-routes.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
 import type { Rates } from "./rates.ts";
@@ -119,14 +120,14 @@ const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
 export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
   const routers = new Map<string, Router>();
-  const conditions = new Map<unknown, NonNullable<AnyOperation<Context>["means"]>>();
+  const served = new Map<unknown, AnyOperation<Context>>();
   for (const operation of [...house.operations].sort((a, b) => compareRoutes(a.path, b.path))) {
     const first = operation.path.split("/")[1] ?? "";
     const router = routers.get(first) ?? new Router({ strict: true, sensitive: true });
     routers.set(first, router);
     const verb = operation.method.toLowerCase() as Lowercase<Method>;
     router[verb](routerPath(operation.path), (ctx: Koa.Context & { params: Record<string, string> }) => serve(house, operation, ctx));
-    if (operation.means) conditions.set(router.stack.at(-1), operation.means);
+    served.set(router.stack.at(-1), operation);
   }
 
   return async function operations(ctx, next) {
@@ -141,13 +142,15 @@ export function mountOperations<Context, M extends Membership>(house: House<Cont
     if (!router) throw routeNotFound();
     // The router's own middleware would compose a chain for every request, of the one handler that each route has.
     const { path: known, pathAndMethod } = router.match(path, ctx.method);
-    for (const route of pathAndMethod) {
-      const params = route.params(path, route.captures(path));
-      if (conditions.get(route)?.(params) ?? true) return route.stack[0]?.(Object.assign(ctx, { params }) as never, next);
-    }
-    if (known.length === 0 || pathAndMethod.length > 0) throw routeNotFound();
-    const allowed = new Set(known.flatMap((layer) => layer.methods));
-    throw methodNotAllowed([...allowed].sort());
+    type Route = (typeof known)[number];
+    const operationOf = (route: Route): AnyOperation<Context> => served.get(route) as AnyOperation<Context>;
+    const paramsOf = (route: Route): Record<string, string> => route.params(path, route.captures(path));
+    // The router keeps the order of registration, so the first match is the most specific one.
+    const answers = (route: Route): boolean => canAnswer(operationOf(route), operationOf(known[0] as Route).path, () => paramsOf(route));
+    const route = pathAndMethod.find(answers);
+    if (route) return route.stack[0]?.(Object.assign(ctx, { params: paramsOf(route) }) as never, next);
+    const allowed = new Set(known.filter(answers).flatMap((layer) => layer.methods));
+    throw allowed.size === 0 ? routeNotFound() : methodNotAllowed([...allowed].sort());
   };
 }
 

@@ -23,6 +23,20 @@ export function compareRoutes(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
+/**
+ * The literals of `special` that stand where `general` has a parameter, by the name of the parameter. Both must match one path.
+ * `/actions/{org}/environments` under `/actions/{org}/{action_number}` gives `{ action_number: "environments" }`.
+ */
+export function literalsUnder(special: string, general: string): Record<string, string> {
+  const words = segments(special);
+  return Object.fromEntries(
+    segments(general).flatMap((segment, place) => {
+      const word = words[place];
+      return kind(segment) === 1 && word !== undefined && kind(word) === 0 ? [[segment.slice(1, -1), word]] : [];
+    }),
+  );
+}
+
 /** `/repos/{org}/{repo_name*}` -> `/repos/:org/*repo_name`, the router's own spelling. */
 export function routerPath(path: string): string {
   return path.replace(/\{(\w+)(\*?)\}/g, (_all, name: string, rest: string) => (rest ? `*${name}` : `:${name}`));
