@@ -18,6 +18,7 @@ import { doorOf, whoIsWho } from "./callers.ts";
 import { AppError, routeNotFound } from "./errors.ts";
 import { onlyBasePath, withoutBasePath } from "./http/base-path.ts";
 import type { BodyLimits } from "./http/body.ts";
+import { buildInfo } from "./assets.ts";
 import { BODY_BUDGET_BYTES, createBodyBudget } from "./http/body-budget.ts";
 import type { EvidenceStage } from "./http/form.ts";
 import type { Bindable } from "./listen.ts";
@@ -48,7 +49,7 @@ import type { Metrics } from "./metrics.ts";
 import { translateStorageError } from "./room.ts";
 import type { Room } from "./room.ts";
 import type { Sender } from "./outgoing/sender.ts";
-import { leaveCheckpoints, refuseUnfinished } from "./store/database.ts";
+import { leaveCheckpoints, refuseUnfinished, schemaVersion } from "./store/database.ts";
 import type { Db, Sources } from "./store/database.ts";
 import type { Store } from "./store/index.ts";
 import { createUnchanged } from "./store/unchanged.ts";
@@ -170,6 +171,8 @@ export function createApp(parts: Parts): App {
   const urls = urlsByBase();
   const unchanged = createUnchanged(parts.db);
   let document: object | null = null;
+  // In a checkout git is asked for the commit: once, and only when somebody asks for it.
+  let version: ReturnType<Context["version"]> | null = null;
   const openApi = (baseUrl: string): unknown => ({ ...(document ??= apiDocument(baseUrl)), servers: [{ url: urls(baseUrl).apiRoot }] });
   const rates = createRates(parts.rates);
   const { bySession, ...who } = whoIsWho(store, unchanged);
@@ -186,6 +189,7 @@ export function createApp(parts: Parts): App {
     context: contextFactory({
       store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents,
       largeJson: parts.largeJson, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem,
+      version: () => (version ??= { ...buildInfo(), schema: schemaVersion() }),
     }),
     read: reading(parts.db),
     write,

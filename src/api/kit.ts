@@ -33,6 +33,8 @@ export type Context = {
   now(): number;
   /** The OpenAPI document of this server. */
   openApi(): unknown;
+  /** What this program is: `commit` is null where the build could not tell, `schema` is the version of the database schema. */
+  version(): { version: string; commit: string | null; schema: number };
   /** The organization of the path; only on operations below one. */
   readonly organization: OrganizationRow;
   /** Who calls; only on operations that need a key. */
@@ -90,7 +92,7 @@ export const operation = operationFor<Context>();
 /** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
 export type ContextParts = Pick<
   Context,
-  "store" | "largeJson" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs"
+  "store" | "largeJson" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs" | "version"
 > & {
   urls(baseUrl: string): Urls;
   openApi(baseUrl: string): unknown;

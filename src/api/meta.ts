@@ -1,6 +1,6 @@
 /** Operations about the API itself. The document is derived from all operations, so it is handed in when the server is put together. */
 import { Type } from "typebox";
-import { Closed } from "../http/schema.ts";
+import { Closed, Nullable, named } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { operation } from "./kit.ts";
 
@@ -19,4 +19,31 @@ export const getOpenApi = operation({
   responses: { 200: { description: "The document", schema: Type.Record(Type.String(), Type.Unknown()) } },
   example: {},
   handle: ({ openApi }) => ({ status: 200, body: openApi() }),
+});
+
+const VersionResponse = named(
+  "VersionResponse",
+  Closed({
+    version: Type.String({ description: "Version of the server program" }),
+    commit: Nullable(Type.String({ description: "Git commit that the program was built from, `-modified` appended for a changed tree" })),
+    schema: Type.Integer({ description: "Version of the database schema" }),
+  }),
+);
+
+export const getVersion = operation({
+  id: "get_version",
+  origin: "assay",
+  method: "GET",
+  path: "/version",
+  tag: "Meta",
+  summary: "Read the version of the server",
+  description: "Version and commit of the program, and the version of its database schema. Needs no login. `commit` is null where the build could not tell.",
+  permission: "public",
+  audit: null,
+  params: Closed({}),
+  query: Closed({}),
+  body: NO_BODY,
+  responses: { 200: { description: "The version", schema: VersionResponse } },
+  example: {},
+  handle: ({ version }) => ({ status: 200, body: version() }),
 });

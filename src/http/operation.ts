@@ -120,6 +120,8 @@ export type Operation<
   /** snake_case operationId of the OpenAPI document. */
   id: string;
   method: Method;
+  /** `assay`: an operation of ours, which the contract does not have. */
+  origin?: "assay";
   /** Below the API root, in the OpenAPI spelling: `/flows/{org}/{flow_name}`; `{name*}` takes the rest of the path. */
   path: string;
   /**

@@ -189,7 +189,7 @@ function caller(store: Store, now: () => number) {
   };
   const contexts = contextFactory({
     store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"],
-    documents: createDocumentReader({} as DocumentPool), largeJson: { read: never }, packages: {} as Context["packages"], targetProblem: never,
+    documents: createDocumentReader({} as DocumentPool), largeJson: { read: never }, packages: {} as Context["packages"], targetProblem: never, version: never,
     recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));

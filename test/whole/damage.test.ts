@@ -87,7 +87,7 @@ const SINGLE: readonly string[] = [
   "get_artifact_by_fingerprint", "get_attestation_evidence", "get_audit_package", "get_control", "get_control_decision", "get_control_version",
   "get_action", "get_custom_attestation_type", "get_deployment", "get_deployment_frequency", "get_environment", "get_environment_notification", "get_notification_config", "get_flow", "get_latest_artifact_commit",
   "get_openapi", "get_organization", "get_policy", "get_repo", "get_service_account", "get_service_account_api_key", "get_snapshot", "get_trail",
-  "get_user_default_org",
+  "get_user_default_org", "get_version",
 ];
 
 const test = suite("whole/damage");

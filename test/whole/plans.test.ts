@@ -23,6 +23,7 @@ const SMALL: Readonly<Record<string, string>> = {};
 
 /** Reads that ask no table of ours; everything else must be seen to. */
 const READS_NOTHING: Readonly<Record<string, string>> = {
+  get_version: "facts of the program",
   get_openapi: "the document is made once, from the operations",
   environment_policy_schema_v1: "a text that never changes",
   flow_template_schema_v1: "a text that never changes",

@@ -1,0 +1,29 @@
+/** Operations about the API itself: its version. The document has its own tests in test/whole/. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { buildInfo } from "../../src/assets.ts";
+import { schemaVersion } from "../../src/store/database.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+
+const test = suite("api/meta");
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+test("the version tells version, commit and schema to callers without a key", async () => {
+  const { status, body } = await server.call("GET", "/version");
+  const { version, commit } = buildInfo();
+  assert.is(status, 200);
+  assert.equal(body, { version, commit, schema: schemaVersion() });
+  assert.match(body.version, /^\d+\.\d+\.\d+/);
+});
+
+test("the version is the same under the alias, and cannot be written", async () => {
+  const { body } = await server.call("GET", "/version");
+  assert.equal((await server.call("GET", "//api/fastapi/version")).body, body);
+  const refused = await server.call("PUT", "/version", { body: {} });
+  assert.equal([refused.status, refused.headers.get("allow")], [405, "GET, HEAD"]);
+});
+
+test.run();
