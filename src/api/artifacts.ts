@@ -21,7 +21,7 @@ import { NoQuery, OrgPath } from "./organizations.ts";
 import { pages } from "./paging.ts";
 import { ArtifactListItemResponse, ArtifactResponse, presentArtifact, presentArtifactItems, presentArtifacts } from "./present-artifact.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, Name, PATH_LENGTH, RemoteUrl, RepoInfoPostInput, Text,
+  Annotations, ExternalUrls, FIRST_DEPRECATIONS, Fingerprint, GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, Name, PATH_LENGTH, RemoteUrl, RepoInfoPostInput, Text,
   UserData, WebUrl, presentEventRepoInfo, repoFacts, storedCommit, toJson,
 } from "./shapes.ts";
 import { beginImplicitly, requireTrail } from "./trails.ts";
@@ -367,7 +367,7 @@ export const listArtifactsDeprecated = operation({
   tag: "Artifacts",
   summary: "List the artifacts of a flow",
   description: "Newest first, in pages. Use `GET /artifacts/{org}` with `flow_name`.",
-  status: "deprecated",
+  deprecation: { since: FIRST_DEPRECATIONS, successor: "/artifacts/{org}?flow_name={flow_name}" },
   permission: "artifact:read",
   audit: null,
   params: FlowPath,

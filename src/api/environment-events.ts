@@ -12,7 +12,7 @@ import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
 import { compareUrl } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
-import { Closed, Message, Nullable, Repeated, named } from "../http/schema.ts";
+import { Closed, Deprecated, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import { selectorOf } from "../store/artifact-selector.ts";
 import { booleanOf } from "../store/database.ts";
 import type { EnvironmentEventRow, Exit, IndexRange } from "../store/environment-events.ts";
@@ -69,7 +69,8 @@ export const getEnvEvents = operation({
   audit: null,
   params: EnvironmentPath,
   query: Closed({
-    interval: Type.Optional(Type.String({ description: "Deprecated: `1..5`, `~3..NOW`; use `start` and `end`" })),
+    // Since the day of the parameters that replace it (semantics 11).
+    interval: Deprecated("2026-05-26", Type.Optional(Type.String({ description: "`1..5`, `~3..NOW`; use `start` and `end`" }))),
     ...PAGES.query,
     reverse: Type.Boolean({ default: false, description: "Oldest first" }),
     repo_name: Repeated(Type.String(), { description: "Only artifacts that then had provenance from one of these repositories" }),

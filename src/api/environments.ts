@@ -7,7 +7,7 @@ import { logicalState } from "../domain/compliance/environment.ts";
 import { ENVIRONMENT_NAME } from "../domain/names.ts";
 import { badRequest, invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
-import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
+import { Closed, Deprecated, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../http/schema.ts";
 import { booleanOf } from "../store/database.ts";
 import type { EnvironmentView } from "../store/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments.ts";
@@ -21,7 +21,7 @@ import { NoQuery, OrgPath } from "./organizations.ts";
 import { Counts, counts, pages } from "./paging.ts";
 import { policyKeys } from "./policies.ts";
 import { policiesChanged } from "./recording.ts";
-import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH } from "./shapes.ts";
+import { FIRST_DEPRECATIONS, LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH } from "./shapes.ts";
 import { Tags, tagFilters } from "./tags.ts";
 
 /** Path of an environment. */
@@ -32,7 +32,10 @@ export const EnvironmentPath = Closed({
 
 const EnvironmentKind = named("EnvironmentType", OneOf(ENVIRONMENT_TYPES));
 const Names = (description: string) => Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH, description }));
-const Flag = () => Maybe(Type.Boolean({ deprecated: true, description: "Returned as sent; without effect" }));
+const FLAG = { description: "Returned as sent; without effect" };
+/** Semantics 11 has the day on which the one lost its effect. */
+const IncludeScaling = Deprecated("2026-08-19", Maybe(Type.Boolean(FLAG)));
+const RequireProvenance = Deprecated(FIRST_DEPRECATIONS, Maybe(Type.Boolean(FLAG)));
 
 const lists = {
   included_environments: Names("Names of the physical environments in a logical one, in this order; null or not sent: they stay as they are"),
@@ -45,8 +48,8 @@ const CreateEnvironmentPutInput = named(
     name: Name(ENVIRONMENT_NAME, { description: "Name of the environment, unique in the organization" }),
     type: EnvironmentKind,
     description: Type.String({ maxLength: TEXT_LENGTH, description: "An empty one leaves the description as it is" }),
-    include_scaling: Flag(),
-    require_provenance: Flag(),
+    include_scaling: IncludeScaling,
+    require_provenance: RequireProvenance,
     ...lists,
   }),
 );
@@ -55,7 +58,7 @@ const UpdateEnvironmentPatchInput = named(
   "UpdateEnvironmentPatchInput",
   Closed({
     description: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "An empty one clears the description" })),
-    include_scaling: Flag(),
+    include_scaling: IncludeScaling,
     ...lists,
   }),
 );

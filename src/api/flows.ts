@@ -20,7 +20,7 @@ import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { PageOf, pages, pagination, presentEach } from "./paging.ts";
-import { Name, RemoteUrl, TEXT_LENGTH, Text } from "./shapes.ts";
+import { FIRST_DEPRECATIONS, Name, RemoteUrl, TEXT_LENGTH, Text } from "./shapes.ts";
 import { Tags, tagFilters } from "./tags.ts";
 
 /** Path of a flow. */
@@ -294,7 +294,7 @@ export const createFlow = operation({
   tag: "Flows",
   summary: "Create or update a flow with a list as template",
   description: "The older form, for clients that know no template files: use `PUT /flows/{org}/template_file`. The list is stored as the template it stands for.",
-  status: "deprecated",
+  deprecation: { since: FIRST_DEPRECATIONS, successor: "/flows/{org}/template_file" },
   permission: "flow:write",
   audit: "flow.applied",
   params: OrgPath,

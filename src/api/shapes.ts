@@ -35,6 +35,12 @@ const MAX_LABELS_BYTES = MB;
 export const MAX_ANNOTATIONS = 200;
 export const MAX_EXTERNAL_URLS = 100;
 
+/**
+ * The contract gives no date to what was deprecated before this server: it was at the latest on the day of the contract's newest
+ * state (semantics 11).
+ */
+export const FIRST_DEPRECATIONS = "2026-08-20";
+
 export const Text = Type.String({ maxLength: TEXT_LENGTH });
 const Label = Type.String({ maxLength: LABEL_LENGTH });
 /** A URL that no page shows as a link. */

@@ -18,6 +18,7 @@ import type { BodyBudget, BodyLease } from "./body-budget.ts";
 import { readForm } from "./form.ts";
 import type { EvidenceStage, StagedFile } from "./form.ts";
 import { identify } from "./authenticate.ts";
+import { announceDeprecation, setHeaders } from "./deprecation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
@@ -169,6 +170,8 @@ async function serve<Context, M extends Membership>(
   const { signature } = operation;
   // Before the body is read: nobody sends one to a door that is not there.
   if (signature) knock(house, operation, signature, ctx, facts);
+  const asked = queryOf(operation.query, ctx.querystring);
+  announceDeprecation(ctx, operation, facts.baseUrl, { query: asked });
   const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${facts.baseUrl} ${ctx.url}` : null;
   // Authorizing looked at the state of the database, in this turn.
   const { state } = house.answers;
@@ -182,8 +185,9 @@ async function serve<Context, M extends Membership>(
   }
 
   const params = checked(operation.params, { ...ctx.params }, "path");
-  const query = checked(operation.query, queryOf(operation.query, ctx.querystring), "query");
+  const query = checked(operation.query, asked, "query");
   const received = await readBody(house, operation, ctx, facts);
+  announceDeprecation(ctx, operation, facts.baseUrl, { body: received.body });
   try {
     await finish(house, operation, ctx, { facts, organization, params, query, received, keep });
   } finally {
@@ -401,7 +405,7 @@ async function sendBody<Context, M extends Membership>(house: House<Context, M>,
         internal: { operation: operation.id, status: reply.status, problems, body: "texts" in reply ? text.toString() : reply.body },
       });
   }
-  if ("headers" in reply && reply.headers) ctx.set(reply.headers);
+  if ("headers" in reply && reply.headers) setHeaders(ctx, reply.headers);
   if (operation.method === "GET" && reply.status === 200) {
     const representation = represent(text);
     await sendRepresentation(ctx, representation);

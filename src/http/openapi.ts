@@ -52,7 +52,7 @@ function describe(operation: AnyOperation<never>, components: Record<string, Jso
     tags: [operation.tag],
     summary: operation.summary,
     ...describedAs(operation),
-    ...(operation.status === "deprecated" ? { deprecated: true } : {}),
+    ...(operation.deprecation ? { deprecated: true } : {}),
     ...(parameters.length ? { parameters } : {}),
     ...requestBody(operation, components),
     responses: responsesOf(operation, components),

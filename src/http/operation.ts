@@ -9,11 +9,12 @@ import type { Static, TObject, TSchema } from "typebox";
 import type { Feature, OrgPermission, Permission } from "../domain/access.ts";
 import { CONFIGURATION } from "./read-json.ts";
 import type { JsonBounds } from "./read-json.ts";
+import type { Deprecation } from "./schema.ts";
 
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 
-/** current: served and published; deprecated: served, published as such; unlisted: served only; removed: answers 410. */
-export type OperationStatus = "current" | "deprecated" | "unlisted" | "removed";
+/** current: served and published; unlisted: served only; removed: answers 410. */
+export type OperationStatus = "current" | "unlisted" | "removed";
 
 /**
  * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of more than
@@ -133,6 +134,11 @@ export type Operation<
   summary: string;
   description?: string;
   status?: OperationStatus;
+  /**
+   * Clients should no longer call it, but may: published as deprecated, and every answer says so. `successor`: URI below the API root
+   * of what replaces it, with the parameters of the path in braces.
+   */
+  deprecation?: Deprecation & { successor?: string };
   permission: Permission;
   /** The feature that it belongs to: refused to everybody while the organization has it switched off. Published as beta. */
   feature?: Feature;

@@ -20,6 +20,20 @@ export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Ty
 /** May be absent or null. */
 export const Maybe = <T extends TSchema>(schema: T) => Type.Optional(Nullable(schema));
 
+/** Since when clients should no longer use something: a date as YYYY-MM-DD, in UTC. */
+export type Deprecation = { since: string };
+
+/**
+ * A parameter of the query, or a field of the body itself, that is deprecated: published as such, and whoever uses it is told
+ * (deprecation.ts). The outermost word for its shape: a value that may be null is deprecated as a whole.
+ */
+export const Deprecated = <T extends TSchema>(since: string, schema: T): T =>
+  withKeywords(schema, { deprecated: true, "x-deprecation": { since } satisfies Deprecation });
+
+/** A copy with further keywords. Spreading would lose that a shape is optional: TypeBox keeps that where no enumeration finds it. */
+const withKeywords = <T extends TSchema>(schema: T, keywords: Record<string, unknown>): T =>
+  Object.assign(Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)), keywords) as T;
+
 /** One of a list of words. */
 export const OneOf = <const T extends readonly string[]>(words: T, options: Record<string, unknown> = {}) =>
   Type.Unsafe<T[number]>({ type: "string", enum: [...words], ...options });

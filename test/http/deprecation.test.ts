@@ -1,0 +1,84 @@
+/** What is deprecated says so in its answers: operations, query parameters and fields of bodies (RFC 9745, RFC 8288). */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { TSchema } from "typebox";
+import { operations } from "../../src/api/index.ts";
+import { startServer } from "../given.ts";
+import type { Answer, TestServer } from "../given.ts";
+
+const test = suite("http/deprecation");
+let server: TestServer;
+let at: { org: string; key: string };
+test.before(async () => {
+  server = await startServer();
+  at = server.given.org({ name: "acme" });
+});
+test.after(() => server.stop());
+
+const DOCUMENTATION = '<http://assay.test/api/v2/doc/>; rel="deprecation"; type="text/html"';
+const seconds = (date: string): string => `@${Date.parse(`${date}T00:00:00Z`) / 1000}`;
+const announced = ({ headers }: Answer): { deprecation: string | null; link: string | null } => ({
+  deprecation: headers.get("deprecation"),
+  link: headers.get("link"),
+});
+const NOTHING = { deprecation: null, link: null };
+
+test("a deprecated operation names its date, its documentation and what replaces it", async () => {
+  await server.given.flow(at, { name: "payments" });
+  const listed = await server.call("GET", "/artifacts/acme/payments", { key: at.key });
+  assert.is(listed.status, 200);
+  const successor = '<http://assay.test/api/v2/artifacts/acme?flow_name=payments>; rel="successor-version"';
+  assert.equal(announced(listed), { deprecation: seconds("2026-08-20"), link: `${DOCUMENTATION}, ${successor}` });
+  const body = { name: "older", description: "" };
+  const created = await server.call("PUT", "/flows/acme", { key: at.key, body });
+  assert.is(created.status, 201);
+  assert.is(announced(created).link, `${DOCUMENTATION}, <http://assay.test/api/v2/flows/acme/template_file>; rel="successor-version"`);
+});
+
+test("refusals of a deprecated operation say so too, and a not modified answer", async () => {
+  const missing = await server.call("GET", "/artifacts/acme/no%20such", { key: at.key });
+  assert.equal([missing.status, announced(missing).deprecation], [404, seconds("2026-08-20")]);
+  assert.match(announced(missing).link ?? "", "?flow_name=no%20such>");
+  const invalid = await server.call("PUT", "/flows/acme", { key: at.key, body: {} });
+  assert.equal([invalid.status, announced(invalid).deprecation], [400, seconds("2026-08-20")]);
+  const { headers } = await server.call("GET", "/artifacts/acme/payments", { key: at.key });
+  const again = await server.call("GET", "/artifacts/acme/payments", { key: at.key, headers: { "If-None-Match": headers.get("etag") ?? "" } });
+  assert.equal([again.status, announced(again).deprecation], [304, seconds("2026-08-20")]);
+  const stranger = await server.call("GET", "/artifacts/acme/payments");
+  assert.equal([stranger.status, announced(stranger)], [401, NOTHING]);
+});
+
+test("a deprecated query parameter counts when it has a value, and the links of pages stay", async () => {
+  await server.given.environment(at, { name: "production" });
+  const path = "/environments/acme/production/events";
+  const used = await server.call("GET", `${path}?interval=1..NOW`, { key: at.key });
+  assert.equal([used.status, announced(used)], [200, { deprecation: seconds("2026-05-26"), link: DOCUMENTATION }]);
+  // The command-line client always sends it, empty where nobody asked for one.
+  for (const query of ["", "?interval=", "?start=1&end=NOW"]) assert.equal(announced(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);
+});
+
+test("a deprecated field of a body counts when it is sent and not null", async () => {
+  const body = { name: "staging", type: "K8S", description: "" };
+  const answer = (more: object): Promise<Answer> => server.call("PUT", "/environments/acme", { key: at.key, body: { ...body, ...more } });
+  assert.equal(announced(await answer({ include_scaling: false })), { deprecation: seconds("2026-08-19"), link: DOCUMENTATION });
+  assert.equal(announced(await answer({ require_provenance: true })), { deprecation: seconds("2026-08-20"), link: DOCUMENTATION });
+  assert.equal(announced(await answer({ include_scaling: null })), NOTHING);
+  assert.equal(announced(await answer({})), NOTHING);
+});
+
+test("what a request can send that is marked as deprecated has a date, and nothing else has one", () => {
+  const walk = (value: unknown, place: string): void => {
+    if (typeof value !== "object" || value === null) return;
+    const { deprecated = false, "x-deprecation": deprecation } = value as { deprecated?: boolean; "x-deprecation"?: { since: string } };
+    assert.is(deprecation !== undefined, deprecated === true, place);
+    if (deprecation) assert.match(deprecation.since, /^\d{4}-\d\d-\d\d$/);
+    for (const [key, item] of Object.entries(value)) walk(item, `${place} ${key}`);
+  };
+  for (const { id, params, query, body } of operations) {
+    walk(params, id);
+    walk(query, id);
+    if (body.kind !== "none") walk(body.schema as TSchema, id);
+  }
+});
+
+test.run();
