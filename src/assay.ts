@@ -10,6 +10,7 @@ import Koa from "koa";
 import { contextFactory } from "./api/kit.ts";
 import type { Context, OrgMembership } from "./api/kit.ts";
 import type { EvidenceReader } from "./api/evidence.ts";
+import { DOCUMENT } from "./api/document.ts";
 import { operations } from "./api/index.ts";
 import { urlsFor } from "./api/urls.ts";
 import type { Urls } from "./api/urls.ts";
@@ -297,18 +298,7 @@ function urlsByBase(): (baseUrl: string) => Urls {
 }
 
 /** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */
-export const apiDocument = (baseUrl: string): object =>
-  openApiDocument(operations, {
-    title: "Assay API",
-    description: DESCRIPTION,
-    serverUrl: urlsFor(baseUrl).apiRoot,
-    license: { name: "Apache-2.0", identifier: "Apache-2.0" },
-  });
-
-const DESCRIPTION =
-  "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it. " +
-  "Send an API key as bearer token, or as user name of HTTP basic authentication. Somebody who signed in at `/login` is known by the " +
-  "cookie of their browser; their changes bring the token that `/session` gives, in the header `X-CSRF-Token`.";
+export const apiDocument = (baseUrl: string): object => openApiDocument(operations, { ...DOCUMENT, serverUrl: urlsFor(baseUrl).apiRoot });
 
 /** One transaction for all reads of a handler. It also saves each statement the locks of a transaction of its own. */
 function reading(db: Db): <T>(work: () => T) => T {

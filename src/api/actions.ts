@@ -240,6 +240,7 @@ export const getAction = operation({
   path: "/actions/{org}/{action_number}",
   tag: "Actions",
   summary: "Read an action",
+  description: "By its number in the organization, which it keeps when it is replaced.",
   permission: "action:read",
   audit: null,
   params: ActionPath,

@@ -7,7 +7,7 @@ import type { Static } from "typebox";
 import { LATEST_EXPIRY } from "../domain/time.ts";
 import { badRequest, forbidden, invalid, notFound } from "../errors.ts";
 import { NO_BODY, json, optionalJson } from "../http/operation.ts";
-import { Closed, Maybe, Message, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Message, named } from "../http/schema.ts";
 import { keyDigest } from "../store/api-keys.ts";
 import type { ApiKeyRow } from "../store/api-keys.ts";
 import type { ServiceAccountRow } from "../store/service-accounts.ts";
@@ -20,7 +20,12 @@ const KeysPath = Closed({ org: OrgPath.properties.org, name: Type.String({ descr
 const KeyPath = Closed({ ...KeysPath.properties, key_id: Type.String({ description: "Id of the key, not its text" }) });
 
 const expiresAt = (absent: string) =>
-  Maybe(Type.Integer({ maximum: LATEST_EXPIRY, description: `When the key ends, whole epoch seconds; 0 is never. ${absent}` }));
+  Maybe(
+    CheckedByHandler(
+      { minimum: 0 },
+      Type.Integer({ maximum: LATEST_EXPIRY, description: `When the key ends, whole epoch seconds in the future; 0 is never. ${absent}` }),
+    ),
+  );
 
 const ApiKeyPostInput = named(
   "ApiKeyPostInput",

@@ -113,7 +113,7 @@ const AllowlistInformation = named(
 );
 
 const AssertArtifactResponse = named(
-  "AssertArtifactResponse",
+  "ArtifactAssertion",
   Closed({
     fingerprint: Type.String(),
     scope: OneOf(["flow", "environment", "policy"]),
@@ -140,7 +140,7 @@ export const assertArtifact = operation({
   query: Closed({
     flow_name: Type.Optional(Type.String()),
     environment_name: Type.Optional(Type.String({ description: "Not together with `policy_name`" })),
-    policy_name: Repeated(Type.String(), { description: "Policies that must all be satisfied, each evaluated once; they need not be attached to anything" }),
+    policy_name: Repeated(Type.String(), { description: "Not together with `environment_name`. Policies that must all be satisfied, each evaluated once; they need not be attached to anything" }),
   }),
   body: NO_BODY,
   responses: {

@@ -28,7 +28,7 @@ function findTrail(context: Context, { flow_name, trail_name }: TrailParams): { 
 }
 
 /** Bytes of that type, as the OpenAPI document tells them. */
-const bytesOf = (contentType: string) => ({ contentType, schema: Type.String({ contentMediaType: contentType }) });
+const bytesOf = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
 
 const requestOf = ({ organization, urls }: Context, subject: PackageSubject) => ({ organizationId: organization.id, subject, baseUrl: urls.root });
 
@@ -62,7 +62,7 @@ export const getAuditPackage = operation({
   body: NO_BODY,
   responses: {
     200: {
-      description: "The archive", ...bytesOf("application/octet-stream"),
+      description: "The archive", ...bytesOf("application/octet-stream"), isStream: true,
       headers: { "Content-Encoding": Type.String({ description: "gzip" }) },
     },
     404: { description: "No such flow or artifact, or several with that beginning", schema: Message },
@@ -100,7 +100,7 @@ export const downloadTrailAuditPackage = operation({
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The archive", ...bytesOf("application/gzip") },
+    200: { description: "The archive", ...bytesOf("application/gzip"), isStream: true },
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
@@ -130,11 +130,8 @@ export const downloadTrailAuditPdf = operation({
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The report", ...bytesOf("application/pdf") },
-    206: { description: "The requested part of the report", ...bytesOf("application/pdf") },
+    200: { description: "The report", ...bytesOf("application/pdf"), isDownload: true },
     404: { description: "No such flow or trail", schema: Message },
-    416: { description: "The requested range lies outside the file", schema: Message },
-    503: { description: "The report cannot be made now", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
   async prepare(context, { params }) {

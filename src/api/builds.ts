@@ -26,7 +26,7 @@ const BuildItemResponse = named(
 const BuildListResponse = named("BuildListResponse", Closed({ ...Counts, builds: Type.Array(BuildItemResponse) }));
 
 const BuildStatisticsResponse = named(
-  "BuildStatisticsResponse",
+  "BuildStatistics",
   Closed({
     start_ts: Type.Number({ description: "Epoch seconds" }),
     end_ts: Type.Number({ description: "Epoch seconds" }),

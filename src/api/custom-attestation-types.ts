@@ -221,6 +221,7 @@ export const getCustomAttestationType = operation({
   path: "/custom-attestation-types/{org}/{custom_attestation_type_name}",
   tag: "Custom Attestation Types",
   summary: "Read a type of attestations with its versions, or with one of them",
+  description: "Archived types are found too.",
   permission: "custom_type:read",
   audit: null,
   params: TypePath,

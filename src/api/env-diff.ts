@@ -2,11 +2,11 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../domain/compliance/environment.ts";
-import { parseSnappish } from "../domain/snappish.ts";
+import { SNAPPISH_PATTERN, parseSnappish } from "../domain/snappish.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
-import { Closed, Message, Nullable, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Message, Nullable, named } from "../http/schema.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import type { RunningArtifactRow, SnapshotRow } from "../store/snapshots.ts";
 import { operation } from "./kit.ts";
@@ -32,14 +32,17 @@ const ArtifactInfo = named(
 const DiffItem = named("DiffItem", Closed({ snapshot_id: Nullable(Type.String({ description: "`ENV#N`; null in the groups of both" })), artifacts: Type.Array(ArtifactInfo) }));
 
 const EnvironmentDiffResponse = named(
-  "EnvironmentDiffResponse",
+  "EnvironmentDifference",
   Closed(
     { snappish1: DiffItem, snappish2: DiffItem, changed: DiffItem, "not-changed": DiffItem },
     { description: "What only the first has, what only the second has, what has another number of instances, what is the same" },
   ),
 );
 
-const Expression = Type.String({ description: "`ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name is the latest snapshot" });
+const Expression = CheckedByHandler(
+  { pattern: SNAPPISH_PATTERN },
+  Type.String({ description: "`ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name is the latest snapshot" }),
+);
 
 export const environmentDiff = operation({
   id: "environment_diff",

@@ -11,7 +11,7 @@ import { EVENT_KINDS, describeEvent, kindOf } from "../domain/snapshot/events.ts
 import type { EventKind } from "../domain/snapshot/events.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
-import { Closed, Message, Repeated } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Message, Repeated } from "../http/schema.ts";
 import type { EnvironmentEventRow, IndexRange } from "../store/environment-events.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import { flowsByEvent, repoIdsOf } from "./environment-events.ts";
@@ -47,13 +47,15 @@ export const getEnvAuditlog = operation({
   query: Closed({
     from_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds" })),
     to_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds" })),
-    event_types: Repeated(Type.String(), { description: "Of `started`, `exited` and `changed`, separated by commas; `changed` is everything else" }),
+    event_types: Repeated(CheckedByHandler({ pattern: `^(?:${EVENT_KINDS.join("|")})?$` }, Type.String()), {
+      description: "Of `started`, `exited` and `changed`, separated by commas; `changed` is everything else",
+    }),
     flow_names: Repeated(Type.String(), { description: "Artifacts that had been reported to one of these flows; `no provenance`: to none" }),
     repo_names: Repeated(Type.String(), { description: "Artifacts with provenance from one of these repositories" }),
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "The file", schema: Type.String(), contentType: "text/csv" },
+    200: { description: "The file", schema: Type.String(), contentType: "text/csv", isStream: true },
     404: { description: "No such environment, or no such repository", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, query: { event_types: "started,exited", flow_names: "payments" } },

@@ -6,13 +6,13 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
-import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
+import { BOUND_PATTERN, INTERVAL_PATTERN, beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
 import { compareUrl } from "../domain/urls.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
-import { Closed, Deprecated, Message, Nullable, Repeated, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Deprecated, Message, Nullable, Repeated, named } from "../http/schema.ts";
 import { selectorOf } from "../store/artifact-selector.ts";
 import { booleanOf } from "../store/database.ts";
 import type { EnvironmentEventRow, Exit, IndexRange } from "../store/environment-events.ts";
@@ -55,6 +55,7 @@ const EnvironmentEvent = named(
 type EventValue = Static<typeof EnvironmentEvent>;
 
 const PAGES = pages({ perPage: 15, most: 100 });
+const Bound = (description: string) => CheckedByHandler({ pattern: BOUND_PATTERN }, Type.Optional(Type.String({ description })));
 const Moment = (description: string) => Type.Optional(Type.Number({ description }));
 
 export const getEnvEvents = operation({
@@ -70,14 +71,17 @@ export const getEnvEvents = operation({
   params: EnvironmentPath,
   query: Closed({
     // Since the day of the parameters that replace it (semantics 11).
-    interval: Deprecated("2026-05-26", Type.Optional(Type.String({ description: "`1..5`, `~3..NOW`; use `start` and `end`" }))),
+    interval: CheckedByHandler(
+      { pattern: INTERVAL_PATTERN },
+      Deprecated("2026-05-26", Type.Optional(Type.String({ description: "`1..5`, `~3..NOW`; use `start` and `end`" }))),
+    ),
     ...PAGES.query,
     reverse: Type.Boolean({ default: false, description: "Oldest first" }),
     repo_name: Repeated(Type.String(), { description: "Only artifacts that then had provenance from one of these repositories" }),
     start_ts: Moment("As `from`"),
     end_ts: Moment("As `to`"),
-    start: Type.Optional(Type.String({ description: "First snapshot, 1 unless given: an index, a negative one from the latest, `NOW`, `1hour`, `2days`, `30mins` ago, or a unix timestamp above 1000000000" })),
-    end: Type.Optional(Type.String({ description: "Last snapshot, `NOW` unless given; as `start`" })),
+    start: Bound( "First snapshot, 1 unless given: an index, a negative one from the latest, `NOW`, `1hour`, `2days`, `30mins` ago, or a unix timestamp above 1000000000"),
+    end: Bound("Last snapshot, `NOW` unless given; as `start`"),
     from: Moment("Epoch seconds: what was reported then or later"),
     to: Moment("Epoch seconds: what was reported then or earlier"),
   }),

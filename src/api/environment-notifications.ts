@@ -68,6 +68,7 @@ export const getEnvironmentNotification = operation({
   path: "/organizations/{org}/environments_notifications/{notification_number}",
   tag: "Organizations",
   summary: "Read an action of environments",
+  description: "By its number in the organization; actions of flows are not found here.",
   permission: "action:read",
   audit: null,
   params: NotificationPath,

@@ -5,12 +5,14 @@ import { excerpt } from "../domain/excerpt.ts";
 import { NOTIFICATION_TYPES } from "../domain/notification/key-expiry.ts";
 import { normalizedTargets } from "../domain/notification/targets.ts";
 import type { Target } from "../domain/notification/targets.ts";
+import { TARGET_PATTERN } from "../domain/outgoing/targets.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY, json } from "../http/operation.ts";
-import { Closed, Nullable, Ok, OneOf, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Nullable, Ok, OneOf, PublishedAs, named } from "../http/schema.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
+import { Url } from "./shapes.ts";
 import { Emails, MOST_TARGETS, PayloadVersion, Webhook, addressProblems } from "./targets.ts";
 
 const ConfigPath = Closed({
@@ -19,19 +21,34 @@ const ConfigPath = Closed({
 });
 
 const TYPES = ["EMAIL", "SLACK", "WEBHOOK"] as const;
-const NotificationTargetInput = named(
-  "NotificationTargetInput",
-  Closed({
-    type: OneOf(TYPES),
-    webhook: Type.Optional({ ...Webhook, description: "Of SLACK and WEBHOOK: an address that begins with https://" }),
-    payload_version: Type.Optional(PayloadVersion),
-    emails: Type.Optional(Emails),
-  }),
+const NotificationTargetInput = Closed({
+  type: OneOf(TYPES),
+  webhook: Type.Optional({ ...Webhook, description: "Of SLACK and WEBHOOK: an address that begins with https://" }),
+  payload_version: Type.Optional(PayloadVersion),
+  emails: Type.Optional(Emails),
+});
+
+const HttpsWebhook = CheckedByHandler(
+  { pattern: TARGET_PATTERN.replace("[sS]?", "[sS]"), format: "iri" },
+  { ...Url, minLength: 1, description: "Address that takes a POST with JSON, over https" },
 );
+
+/** The same target as the document shows it: one shape for each type. */
+const PublishedTarget = Type.Union([
+  named("SlackNotificationTarget", Closed({ type: OneOf(["SLACK"]), webhook: HttpsWebhook })),
+  named("WebhookNotificationTarget", Closed({ type: OneOf(["WEBHOOK"]), webhook: HttpsWebhook, payload_version: Type.Optional(PayloadVersion) })),
+  named("EmailNotificationTarget", Closed({ type: OneOf(["EMAIL"]), emails: Emails })),
+]);
 
 const NotificationConfigPutInput = named(
   "NotificationConfigPutInput",
-  Closed({ targets: Type.Array(NotificationTargetInput, { minItems: 1, maxItems: MOST_TARGETS, description: "In place of the default recipients; all addresses become one target" }) }),
+  Closed({
+    targets: Type.Array(PublishedAs(PublishedTarget, NotificationTargetInput), {
+      minItems: 1,
+      maxItems: MOST_TARGETS,
+      description: "In place of the default recipients; all addresses become one target",
+    }),
+  }),
 );
 
 const NotificationTarget = named(
@@ -141,6 +158,7 @@ export const deleteNotificationConfig = operation({
   path: "/notification-config/{org}/{notification_type}",
   tag: "Notification Config",
   summary: "Go back to the default recipients",
+  description: "Removes the configured targets. Where nothing is configured, nothing changes.",
   permission: "notification_config:write",
   audit: "notification_config.deleted",
   params: ConfigPath,

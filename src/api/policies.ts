@@ -240,6 +240,7 @@ export const getPolicy = operation({
   path: "/policies/{org}/{policy_name}",
   tag: "Policies",
   summary: "Read a policy with its versions and history",
+  description: "`versions` are oldest first: the last one is in force.",
   permission: "policy:read",
   audit: null,
   params: PolicyPath,

@@ -134,8 +134,8 @@ export const listRepos = operation({
   params: OrgPath,
   query: Closed({
     ...PAGES.query,
-    name: Type.Optional(Type.String({ description: "The whole name" })),
-    search: Type.Optional(Type.String({ description: "A part of the name, in any case" })),
+    name: Type.Optional(Type.String({ description: "The whole name; not together with `search`" })),
+    search: Type.Optional(Type.String({ description: "A part of the name, in any case; not together with `name`" })),
     repo_id: Type.Optional(Type.String({ description: "Id at the forge" })),
     ...Facets,
     sort_direction: Type.Optional(OneOf(["asc", "desc"], { default: "asc" })),

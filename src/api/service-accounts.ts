@@ -130,6 +130,7 @@ export const getServiceAccount = operation({
   path: "/service-accounts/{org}/{name}",
   tag: "Service Accounts",
   summary: "Read a service account",
+  description: "With its privilege and who created it; its keys are listed below it.",
   permission: "service_account:read",
   audit: null,
   params: AccountPath,

@@ -143,7 +143,7 @@ export const Annotations = Type.Unsafe<Record<string, string>>({
 });
 
 export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
-  type: ["object", "array"],
+  anyOf: [{ type: "object", additionalProperties: true }, { type: "array", items: {} }],
   "x-max-bytes": MAX_FREE_FORM_BYTES,
   description: "Anything of the reporter's own, as an object or a list; at most 4 MB of JSON",
 });

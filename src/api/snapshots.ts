@@ -1,11 +1,13 @@
 /** Snapshots of environments, read (semantics 6.5 to 6.7). They are made by recording.ts. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { labelOf, parseInterval, parsePosition, resolvePosition, resolveRange } from "../domain/snappish.ts";
+import {
+  INTERVAL_PATTERN, SNAPSHOT_EXPRESSION_PATTERN, labelOf, parseInterval, parsePosition, resolvePosition, resolveRange,
+} from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { invalid, notFound } from "../errors.ts";
 import { NO_BODY } from "../http/operation.ts";
-import { Closed, Message, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Message, named } from "../http/schema.ts";
 import type { EnvironmentRow } from "../store/environments.ts";
 import type { SnapshotRow } from "../store/snapshots.ts";
 import { operation } from "./kit.ts";
@@ -32,7 +34,7 @@ export const getSnapshot = operation({
     "What was running, whether it was compliant and why, and how it came to be so. Artifacts with `now` 0 stopped with this snapshot. A snapshot of a logical environment holds the artifacts of its members.",
   permission: "environment:read",
   audit: null,
-  params: Closed({ ...params, snapshot_expression: Type.String({ description: EXPRESSIONS }) }),
+  params: Closed({ ...params, snapshot_expression: CheckedByHandler({ pattern: SNAPSHOT_EXPRESSION_PATTERN }, Type.String({ description: EXPRESSIONS })) }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
@@ -100,8 +102,14 @@ export const listSnapshots = operation({
   params: Closed(params),
   query: Closed({
     ...paging.query,
-    interval: Type.Optional(
-      Type.String({ default: EVERYTHING, description: "`A..B`, both included; sides as for one snapshot, or `NOW` for the latest, which an omitted side is; empty for all" }),
+    interval: CheckedByHandler(
+      { pattern: INTERVAL_PATTERN },
+      Type.Optional(
+        Type.String({
+          default: EVERYTHING,
+          description: "`A..B`, both included; sides as for one snapshot, or `NOW` for the latest, which an omitted side is; empty for all",
+        }),
+      ),
     ),
     reverse: Type.Optional(Type.Boolean({ default: false, description: "Oldest first" })),
   }),

@@ -2,14 +2,14 @@ import { Type } from "typebox";
 import { TAG_KEY } from "../domain/names.ts";
 import { invalid, notFound } from "../errors.ts";
 import { json } from "../http/operation.ts";
-import { Closed, Maybe, Message, Ok, OneOf, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Message, Ok, OneOf, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import { MAX_TAGS } from "../store/tags.ts";
 import type { TagChange, TagFilter } from "../store/tags.ts";
 import { operation } from "./kit.ts";
 import type { Context } from "./kit.ts";
 import { NoQuery } from "./organizations.ts";
-import { LIST_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "./shapes.ts";
+import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "./shapes.ts";
 
 /** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
 export const Tags = Type.Record(Type.String(), Type.String());
@@ -62,10 +62,13 @@ const TagPatchInput = named(
   "TagPatchInput",
   Closed({
     set_tags: Maybe(
-      Type.Record(Type.String(), TagValue, {
-        maxProperties: MAX_TAGS,
-        description: `Tags to set; a tag that exists is overwritten. Keys match ${TAG_KEY}`,
-      }),
+      CheckedByHandler(
+        { propertyNames: { pattern: TAG_KEY, maxLength: NAME_LENGTH } },
+        Type.Record(Type.String(), TagValue, {
+          maxProperties: MAX_TAGS,
+          description: "Tags to set; a tag that exists is overwritten",
+        }),
+      ),
     ),
     remove_tags: Maybe(Type.Array(Type.String({ maxLength: TEXT_LENGTH }), { maxItems: LIST_LENGTH, description: "Keys to remove; a key that is not there does no harm" })),
   }),

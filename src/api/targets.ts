@@ -4,10 +4,11 @@ import type { Static, TSchema } from "typebox";
 import { excerpt } from "../domain/excerpt.ts";
 import { PAYLOAD_VERSION, TARGET_TYPES } from "../domain/notification/targets.ts";
 import type { KeptTarget, OtherTarget, Target, TargetType } from "../domain/notification/targets.ts";
-import { isMailAddress } from "../domain/outgoing/mail.ts";
+import { MAIL_ADDRESS_PATTERN, isMailAddress } from "../domain/outgoing/mail.ts";
+import { TARGET_PATTERN } from "../domain/outgoing/targets.ts";
 import { invalid } from "../errors.ts";
 import type { FieldErrors } from "../errors.ts";
-import { Closed, Maybe, Nullable, OneOf, WithinBytes, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Nullable, OneOf, PublishedAs, WithinBytes, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import { isFailing } from "../store/notification-targets.ts";
 import type { TargetRow } from "../store/notification-targets.ts";
@@ -19,8 +20,15 @@ const MOST_ADDRESSES = 100;
 /** Targets of one action, or of one kind of notification. */
 export const MOST_TARGETS = 50;
 
-export const Webhook = { ...Url, minLength: 1, description: "Address that takes a POST with JSON" };
-export const Emails = Type.Array(Type.String({ maxLength: NAME_LENGTH + 64, description: "E-mail address" }), { minItems: 1, maxItems: MOST_ADDRESSES });
+export const Webhook = CheckedByHandler(
+  { pattern: TARGET_PATTERN, format: "iri" },
+  { ...Url, minLength: 1, description: "Address that takes a POST with JSON" },
+);
+const MailAddress = CheckedByHandler(
+  { pattern: MAIL_ADDRESS_PATTERN, format: "idn-email" },
+  Type.String({ maxLength: NAME_LENGTH + 64, description: "E-mail address" }),
+);
+export const Emails = Type.Array(MailAddress, { minItems: 1, maxItems: MOST_ADDRESSES });
 export const PayloadVersion = OneOf([PAYLOAD_VERSION], { description: "Version of the payload" });
 
 const ContextPart = Type.String({ maxLength: NAME_LENGTH });
@@ -38,9 +46,20 @@ const INPUTS = {
   EMAIL: named("EmailActionTarget", Closed({ type: OneOf(["EMAIL"], { default: "EMAIL" }), ...READ_ONLY, emails: Emails })),
 } satisfies Record<TargetType, TSchema>;
 
+const OtherTargetInput = Type.Object(
+  { type: Type.Optional(Type.Unsafe<unknown>({ not: { enum: [...TARGET_TYPES] } })) },
+  { additionalProperties: true, description: "Any other object: kept as it is, and nothing is sent to it" },
+);
+
 /** An object whose `type` is none of the three words is kept, and nothing is sent to it (decision 94). */
 export const ActionTargets = Type.Array(
-  Type.Union([WithinBytes(MAX_DETAIL_BYTES, Type.Record(Type.String(), Type.Unknown(), { description: "Kept as it is; nothing is sent to it" })), INPUTS.SLACK, INPUTS.WEBHOOK, INPUTS.EMAIL]),
+  Type.Union([
+    PublishedAs(
+      WithinBytes(MAX_DETAIL_BYTES, OtherTargetInput),
+      WithinBytes(MAX_DETAIL_BYTES, Type.Record(Type.String(), Type.Unknown())),
+    ),
+    INPUTS.SLACK, INPUTS.WEBHOOK, INPUTS.EMAIL,
+  ]),
   { maxItems: MOST_TARGETS },
 );
 

@@ -9,7 +9,7 @@ import { TRAIL_NAME, FINGERPRINT_PREFIX, matches } from "../domain/names.ts";
 import { inheritTemplate } from "../domain/template/inherit.ts";
 import { invalid } from "../errors.ts";
 import { NO_BODY, RECORD } from "../http/operation.ts";
-import { Closed, Maybe, Message, Ok, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Message, Ok, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { TrailFields, TrailFilter, TrailRow } from "../store/trails.ts";
@@ -263,7 +263,7 @@ export const listTrailsForOrg = operation({
   params: OrgPath,
   query: Closed({
     flow: Type.Optional(Type.String({ description: "Name of a flow" })),
-    flow_tag: Type.Optional(Type.String({ description: "`key=value`: trails of the flows with that tag" })),
+    flow_tag: CheckedByHandler({ pattern: String.raw`^[^\x00=]*=[^\x00]*$` }, Type.Optional(Type.String({ description: "`key=value`: trails of the flows with that tag" }))),
     fingerprint: Type.Optional(Type.String({ description: "Trails to which this artifact was reported; the first 5 characters or more" })),
     ...PAGES.query,
   }),

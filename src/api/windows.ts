@@ -1,19 +1,25 @@
 /** Windows of time in queries (operations, Filters and sorting). Both bounds are part of a window, in epoch seconds. */
 import { Type } from "typebox";
-import { DAY, parseIsoTime } from "../domain/time.ts";
+import { DAY, ISO_TIME_PATTERN, parseIsoTime } from "../domain/time.ts";
 import { invalid } from "../errors.ts";
+import { CheckedByHandler, Unpublished } from "../http/schema.ts";
 
 type TimeWindow = { from: number; to: number };
 
 /** Days of the windows given in epoch seconds, unless their start is given. */
 export const WINDOW_DAYS = 28;
 
-/** Properties for the query schema of a window given in epoch seconds; clients write its names in two ways. */
+/**
+ * Properties for the query schema of a window given in epoch seconds. Clients write its names in two ways; the second one is served
+ * and not published, because generated code would have one name for both.
+ */
 export const EpochWindow = {
-  start_ts: Type.Optional(Type.Number({ description: `Begin in epoch seconds; unless given ${WINDOW_DAYS} days before the end` })),
-  end_ts: Type.Optional(Type.Number({ description: "End in epoch seconds, included; unless given the present" })),
-  "start-ts": Type.Optional(Type.Number({ description: "The same as start_ts, which counts more" })),
-  "end-ts": Type.Optional(Type.Number({ description: "The same as end_ts, which counts more" })),
+  start_ts: Type.Optional(
+    Type.Number({ description: `Begin in epoch seconds; unless given ${WINDOW_DAYS} days before the end. \`start-ts\` is the same` }),
+  ),
+  end_ts: Type.Optional(Type.Number({ description: "End in epoch seconds, included; unless given the present. `end-ts` is the same" })),
+  "start-ts": Unpublished(Type.Optional(Type.Number())),
+  "end-ts": Unpublished(Type.Optional(Type.Number())),
 };
 
 /** The window of such a query. @param now epoch seconds. */
@@ -25,10 +31,12 @@ export function epochWindow(query: { start_ts?: number; end_ts?: number; "start-
 const TEXT_DAYS = 30;
 const TEXT_FORM = "ISO 8601, a date or a date with a time; without a zone it is UTC";
 
+const IsoTime = (description: string) => CheckedByHandler({ pattern: ISO_TIME_PATTERN }, Type.Optional(Type.String({ description })));
+
 /** Properties for the query schema of a window given as text. */
 export const TextWindow = {
-  from: Type.Optional(Type.String({ description: `Begin: ${TEXT_FORM}; unless given ${TEXT_DAYS} days before the end` })),
-  to: Type.Optional(Type.String({ description: `End, included, also when it is a whole day: ${TEXT_FORM}; unless given the present` })),
+  from: IsoTime(`Begin: ${TEXT_FORM}; unless given ${TEXT_DAYS} days before the end`),
+  to: IsoTime(`End, included, also when it is a whole day: ${TEXT_FORM}; unless given the present`),
 };
 
 /** The window of such a query; an empty text is none. @param now epoch seconds. @throws AppError invalid on `from` and `to`. */

@@ -17,6 +17,19 @@ const LATEST: Position = { kind: "index", index: -1 };
 /** A larger integer as a bound of events is a point in time (semantics 13, number 78). */
 const LARGEST_INDEX_OF_A_BOUND = 1_000_000_000;
 
+// What the API document publishes of the grammar below; the functions also refuse days that no calendar has.
+const MOMENT_PATTERN = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?`;
+const TIME_PATTERN = String.raw`@\{(?:now|\d+\.(?:hour|day|week|month)s?\.ago|${MOMENT_PATTERN})\}`;
+const POSITION_PATTERN = String.raw`#?-?\d+|~\d+|${TIME_PATTERN}`;
+const SIDE_PATTERN = `(?:NOW|${POSITION_PATTERN})?`;
+
+/** The texts that parsePosition reads. */
+export const SNAPSHOT_EXPRESSION_PATTERN = `^(?:${POSITION_PATTERN})$`;
+/** The texts that parseSnappish reads. */
+export const SNAPPISH_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})?$`;
+/** The texts that parseInterval reads, and the empty one. */
+export const INTERVAL_PATTERN = String.raw`^${SIDE_PATTERN}(?:\.\.${SIDE_PATTERN})?$`;
+
 const INDEX = /^-?\d+$/;
 const BEHIND = /^\d+$/;
 const MOMENT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z?$/;
@@ -32,6 +45,9 @@ const UNIT_OF_DURATION: ReadonlyMap<string, number> = new Map([
   ...["w", "week", "weeks"].map((word) => [word, 7 * DAY] as const),
   ...["mo", "mon", "month", "months"].map((word) => [word, MONTH] as const),
 ]);
+
+/** The texts that parseBound reads, and the empty one. */
+export const BOUND_PATTERN = String.raw`^(?:NOW|-?\d+|\d+(?:${[...UNIT_OF_DURATION.keys()].join("|")}))?$`;
 
 /**
  * The expression of a snapshot read: `N`, `-N`, `#N`, `#-N`, `~N`, `@{YYYY-MM-DDTHH:MM:SS}` (UTC; a fraction and a `Z` are

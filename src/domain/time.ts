@@ -39,6 +39,9 @@ export function archivedName(name: string, epochSeconds: number): string {
  * (wire-contract 1.1). Groups: year, month, day, hour, minute, second, fraction, zone.
  */
 const ISO_TIME = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+ -]\d\d(?::?\d\d)?)?)?$/i;
+/** The texts that parseIsoTime reads, days that no calendar has among them, and the empty one; for the API document. */
+export const ISO_TIME_PATTERN =
+  String.raw`^(?:\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+ \-]\d\d(?::?\d\d)?)?)?)?$`;
 const ISO_DATE_LENGTH = "2023-11-14".length;
 
 /**

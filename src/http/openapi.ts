@@ -1,38 +1,66 @@
 /**
- * The OpenAPI 3.1 document, derived from the operations. Named shapes become components; statuses that follow from the
- * kind of an operation (304, 400, 401, 403, 408, 413, 429) are filled in, so that no operation can forget them.
+ * The OpenAPI 3.1 document, derived from the operations. Named shapes become components; statuses and headers that follow from the
+ * kind of an operation are filled in, so that no operation can forget them.
+ *
+ * The document is input for generators of clients, which understand less than JSON Schema has words for. What means the same is
+ * therefore written in the way that openapi-python-client, oapi-codegen and openapi-typescript all read (`make openapi-check`).
  */
+import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { isOrgPermission } from "../domain/access.ts";
+import { deprecatedOf } from "./deprecation.ts";
 import type { AnyOperation, ResponseShape } from "./operation.ts";
 import { compareRoutes } from "./route-order.ts";
-import { Message, ValidationError, named } from "./schema.ts";
-import { Type } from "typebox";
+import { Closed, Message, ValidationError, named } from "./schema.ts";
 
 type Json = Record<string, unknown>;
 
-export type DocumentFacts = { title: string; description: string; serverUrl: string; license: { name: string; identifier: string } };
+export type DocumentFacts = {
+  title: string;
+  description: string;
+  serverUrl: string;
+  license: { name: string; identifier: string };
+  contact: { name: string };
+  /** What each tag of the operations stands for. */
+  tags: Readonly<Record<string, string>>;
+  /** Messages that the server sends by itself. */
+  webhooks: readonly OutgoingWebhook[];
+};
+
+/** A message that this server sends to an address that somebody named. Every 2xx accepts it. */
+export type OutgoingWebhook = { id: string; tag: string; summary: string; description: string; payload: TSchema; example: unknown };
 
 /** The document as a plain value; unlisted and removed operations are left out. */
 export function openApiDocument(operations: readonly AnyOperation<never>[], facts: DocumentFacts): Json {
-  const components: Record<string, Json> = {};
+  const schemas = createSchemaWriter();
   const published = operations
     .filter((operation) => operation.status !== "unlisted" && operation.status !== "removed")
     .sort((a, b) => compareRoutes(a.path, b.path) || a.method.localeCompare(b.method));
+  // All requests before the first answer: a component that stands in both is published with the limits of requests.
+  const requests = published.map((operation) => requestOf(operation, schemas));
+  const webhooks = facts.webhooks.map((webhook) => [webhook.id, { post: describeWebhook(webhook, schemas) }] as const);
   const paths: Record<string, Json> = {};
-  for (const operation of published) {
+  for (const [index, operation] of published.entries()) {
     const path = operation.path.replace(/\*\}/g, "}");
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation, components) };
+    const described = { ...describe(operation), ...requests[index], responses: responsesOf(operation, schemas), ...access(operation) };
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described };
   }
+  const responses = Object.fromEntries(
+    Object.entries(SHARED).map(([name, shape]: [string, Shared]) => [name, describeResponse(shape, shape.headers ?? {}, schemas)]),
+  );
+  const tags = [...new Set([...published, ...facts.webhooks].map(({ tag }) => tag))].sort();
   return {
     openapi: "3.1.0",
-    info: { title: facts.title, version: "2.0", description: facts.description, license: facts.license },
+    info: { title: facts.title, version: "2.0", description: facts.description, contact: facts.contact, license: facts.license },
     servers: [{ url: facts.serverUrl }],
-    security: [{ HTTPBearer: [] }, { HTTPBasic: [] }],
-    tags: [...new Set(published.map((operation) => operation.tag))].sort().map((name) => ({ name })),
+    security: KEYS,
+    tags: tags.map((name) => ({ name, ...(facts.tags[name] === undefined ? {} : { description: facts.tags[name] }) })),
     paths,
+    ...(webhooks.length > 0 ? { webhooks: Object.fromEntries(webhooks) } : {}),
     components: {
-      schemas: Object.fromEntries(Object.entries(components).sort(([a], [b]) => (a < b ? -1 : 1))),
+      schemas: Object.fromEntries(Object.entries(schemas.components).sort(([a], [b]) => (a < b ? -1 : 1))),
+      responses,
+      headers: HEADERS,
       securitySchemes: {
         HTTPBearer: { type: "http", scheme: "bearer", description: "An API key as bearer token." },
         HTTPBasic: { type: "http", scheme: "basic", description: "An API key as user name; the password is ignored." },
@@ -41,127 +69,287 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
   };
 }
 
-function describe(operation: AnyOperation<never>, components: Record<string, Json>): Json {
-  const open = operation.permission === "public" || operation.permission === "signed";
-  const parameters = [
-    ...parametersOf(operation.params, "path", operation, components),
-    ...parametersOf(operation.query, "query", operation, components),
-  ];
+const KEYS = [{ HTTPBearer: [] }, { HTTPBasic: [] }];
+
+const isOpen = ({ permission }: AnyOperation<never>): boolean => permission === "public" || permission === "signed";
+
+function describe(operation: AnyOperation<never>): Json {
   return {
     operationId: operation.id,
     tags: [operation.tag],
     summary: operation.summary,
     ...describedAs(operation),
     ...(operation.deprecation ? { deprecated: true } : {}),
-    ...(parameters.length ? { parameters } : {}),
-    ...requestBody(operation, components),
-    responses: responsesOf(operation, components),
-    security: open ? [] : [{ HTTPBearer: [] }, { HTTPBasic: [] }],
-    ...(open ? {} : { "x-permission": operation.permission }),
-    ...(operation.feature ? { "x-beta": true, "x-feature": operation.feature } : {}),
   };
 }
 
-/** The description, with what a feature means for its operations. */
-function describedAs({ description, feature }: AnyOperation<never>): Json {
+const access = (operation: AnyOperation<never>): Json => ({
+  security: isOpen(operation) ? [] : KEYS,
+  ...(isOpen(operation) ? {} : { "x-permission": operation.permission }),
+  ...(operation.feature ? { "x-beta": true, "x-feature": operation.feature } : {}),
+});
+
+/** The description, with what a feature means for its operations, and since when it is deprecated. */
+function describedAs({ description, feature, deprecation }: AnyOperation<never>): Json {
   const beta = feature && `Beta: refused while the organization has its feature \`${feature}\` switched off.`;
-  const text = [description, beta].filter(Boolean).join(" ");
+  const text = [description, beta, deprecation && `Deprecated since ${deprecation.since}.`].filter(Boolean).join(" ");
   return text ? { description: text } : {};
 }
 
-function parametersOf(schema: TSchema, place: "path" | "query", operation: AnyOperation<never>, components: Record<string, Json>): Json[] {
-  const { properties = {}, required = [] } = schema as unknown as { properties?: Record<string, TSchema>; required?: string[] };
-  const examples: Record<string, string> = (place === "path" ? operation.example.params : operation.example.query) ?? {};
-  return Object.entries(properties).map(([name, shape]) => ({
-    name,
-    in: place,
-    // A query parameter with a default is in every validated query, and in no request that does not want it.
-    required: place === "path" || (required.includes(name) && !("default" in shape)),
-    ...("description" in shape ? { description: shape["description"] } : {}),
-    schema: reference(shape, components),
-    ...(examples[name] === undefined ? {} : { example: examples[name] }),
-    ...((shape as Json)["x-repeated"] ? { style: "form", explode: true } : {}),
-  }));
+/** Parameters and body. */
+function requestOf(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
+  const parameters = [...parametersOf(operation, "path", schemas), ...parametersOf(operation, "query", schemas)];
+  return { ...(parameters.length > 0 ? { parameters } : {}), ...requestBody(operation, schemas) };
 }
 
-function requestBody(operation: AnyOperation<never>, components: Record<string, Json>): Json {
-  const body = operation.body;
+function parametersOf(operation: AnyOperation<never>, place: "path" | "query", schemas: SchemaWriter): Json[] {
+  const shapes: TSchema = place === "path" ? operation.params : operation.query;
+  const { properties = {}, required = [] } = shapes as unknown as { properties?: Record<string, TSchema>; required?: string[] };
+  const examples: Record<string, string> = (place === "path" ? operation.example.params : operation.example.query) ?? {};
+  const published = Object.entries(properties).filter(([, shape]) => !(shape as Json)["x-unpublished"]);
+  return published.map(([name, shape]) => {
+    const { description, deprecated, ...rest } = shape as Json;
+    const example = examples[name];
+    return {
+      name,
+      in: place,
+      // A query parameter with a default is in every validated query, and in no request that does not want it.
+      required: place === "path" || (required.includes(name) && !("default" in shape)),
+      ...(description === undefined ? {} : { description: sentenceOf(shape) }),
+      ...(deprecated === true ? { deprecated } : {}),
+      schema: schemas.ofRequest(rest as unknown as TSchema),
+      ...(example === undefined ? {} : { example: typedExample(rest, example) }),
+      ...(rest["x-repeated"] ? { style: "form", explode: true } : {}),
+    };
+  });
+}
+
+/** The description of a shape, with the date since when it is deprecated. */
+function sentenceOf(shape: TSchema): string {
+  const { description, "x-deprecation": deprecation } = shape as { description?: string; "x-deprecation"?: { since: string } };
+  return deprecation ? `${description ?? ""}. Deprecated since ${deprecation.since}`.replace(/^\. /, "") : (description ?? "");
+}
+
+/** An example as its parameter has it; in the literals it is the text of a request. */
+function typedExample(shape: Json, text: string): unknown {
+  if (shape["type"] === "array") return text.split(",").map((item) => typedExample(shape["items"] as Json, item));
+  if (shape["type"] === "integer" || shape["type"] === "number") return Number(text);
+  return shape["type"] === "boolean" ? text === "true" : text;
+}
+
+function requestBody(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
+  const { body, example } = operation;
   if (body.kind === "none") return {};
-  const example = operation.example.body === undefined ? {} : { example: operation.example.body };
-  if (body.kind === "json")
-    return { requestBody: { required: !body.optional, content: { "application/json": { schema: reference(body.schema, components), ...example } } } };
-  const form = named(
-    body.component,
-    Type.Object({
-      [body.part]: body.schema as TSchema,
-      ...(body.file ? { [body.file.part]: Type.Optional(Type.String({ format: "binary", description: body.file.description })) } : {}),
-    }),
-  );
+  if (body.kind === "json") {
+    const content = { schema: schemas.ofRequest(body.schema), ...(example.body === undefined ? {} : { example: example.body }) };
+    return { requestBody: { required: !body.optional, content: { "application/json": content } } };
+  }
+  const { part, file } = body;
+  const files = file ? { [file.part]: Type.Optional(Type.String({ format: "binary", description: file.description })) } : {};
+  const sample = { [part]: example.body, ...(example.file && file ? { [file.part]: example.file } : {}) };
+  const content = {
+    schema: schemas.ofRequest(named(body.component, Closed({ [part]: body.schema as TSchema, ...files }))),
+    encoding: { [part]: { contentType: "application/json" } },
+    ...(example.body === undefined ? {} : { example: sample }),
+  };
+  return { requestBody: { required: true, content: { "multipart/form-data": content } } };
+}
+
+function describeWebhook({ id, tag, summary, description, payload, example }: OutgoingWebhook, schemas: SchemaWriter): Json {
   return {
-    requestBody: {
-      required: true,
-      content: {
-        "multipart/form-data": {
-          schema: reference(form, components),
-          encoding: { [body.part]: { contentType: "application/json" } },
-          ...(operation.example.body === undefined
-            ? {}
-            : { example: { [body.part]: operation.example.body, ...(operation.example.file && body.file ? { [body.file.part]: operation.example.file } : {}) } }),
-        },
-      },
-    },
+    operationId: id,
+    tags: [tag],
+    summary,
+    description,
+    requestBody: { required: true, content: { "application/json": { schema: schemas.ofResponse(payload), example } } },
+    responses: { "2XX": { description: "Taken. Anything else, and no answer in time, is tried again" } },
+    security: [],
   };
 }
 
+/** Headers of answers, as components: most stand on every one of them. */
+const HEADERS: Readonly<Record<string, Json>> = {
+  "X-Request-ID": {
+    description: "Id of the request in the server's log: the one that the request brought in this header, else a new one",
+    schema: { type: "string" },
+  },
+  ETag: { description: "Validator of the answer, for `If-None-Match`", schema: { type: "string" } },
+  "Retry-After": { description: "Seconds after which the request may be sent again", schema: { type: "integer", minimum: 0 } },
+  "WWW-Authenticate": { description: "How to authenticate (RFC 9110)", schema: { type: "string" } },
+  "Content-Disposition": { description: "Name of the file (RFC 6266)", schema: { type: "string" } },
+  "Content-Range": { description: "Which bytes these are, or how many there are (RFC 9110)", schema: { type: "string" } },
+  Deprecation: {
+    description: "Since when what the request uses is deprecated, as `@` and epoch seconds (RFC 9745); not sent for a request that uses nothing deprecated",
+    schema: { type: "string", pattern: "^@[0-9]+$" },
+  },
+  Link: { description: "Other addresses (RFC 8288): further pages, what replaces something deprecated, its documentation", schema: { type: "string" } },
+};
+
 /** All statuses of an operation with the shape of their body: declared ones and those that follow from its kind. */
-export function responsesOf(operation: AnyOperation<never>, components: Record<string, Json>): Json {
-  const all: Record<string, ResponseShape> = {};
-  const add = (status: number, description: string, schema: TSchema | null): void => void (all[status] ??= { description, schema });
-  Object.assign(all, operation.responses);
-  const takesInput = operation.body.kind !== "none" || Object.keys(operation.query.properties).length > 0 || operation.path.includes("{");
-  if (takesInput) add(400, "Something in the request is not valid; `errors` has one text per field", ValidationError);
-  if (operation.permission !== "public") add(401, "No valid API key", Message);
-  if (isOrgPermission(operation.permission))
-    add(403, `The role does not allow it, ${operation.feature ? "the organization has the feature off, " : ""}or the organization is not visible to the caller`, Message);
-  if (operation.body.kind !== "none") {
-    add(408, "The body did not arrive in time", Message);
-    add(413, "The body or one of its parts is larger than its limit", Message);
+function responsesOf(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
+  const { query, body } = deprecatedOf(operation);
+  const isDeprecated = operation.deprecation !== undefined || query.size > 0 || body.size > 0;
+  const success = operation.method === "GET" ? operation.responses[200] : undefined;
+  const all: Record<number, Json> = {};
+  for (const [status, shape] of Object.entries(operation.responses)) {
+    const isRead = operation.method === "GET" && shape.schema !== null && Number(status) < 300 && !shape.isStream;
+    const headers: Headers = {
+      ...(isRead ? { ETag: null } : {}),
+      ...(shape.isDownload || shape.isStream ? { "Content-Disposition": null } : {}),
+      ...(isDeprecated ? { Deprecation: null, Link: null } : {}),
+      ...shape.headers,
+    };
+    all[Number(status)] = describeResponse(shape, headers, schemas);
   }
-  const read = operation.method === "GET" ? all[200] : undefined;
-  if (read?.schema && read.contentType === undefined) add(304, "The caller has it already, as `If-None-Match` says", null);
-  add(429, "Too many requests of this key or address, where the operator limits them; `Retry-After` says when to try again", Message);
-  return Object.fromEntries(
-    Object.entries(all).map(([status, { description, schema, contentType = "application/json", headers }]) => [
-      status,
-      {
-        description,
-        ...(headers ? { headers: Object.fromEntries(Object.entries(headers).map(([name, shape]) => [name, { schema: reference(shape, components) }])) } : {}),
-        ...(schema ? { content: { [contentType]: { schema: reference(schema, components) } } } : {}),
-      },
-    ]),
-  );
-}
-
-/** A schema as it stands in the document: named shapes by reference, kit keywords dropped. */
-function reference(schema: TSchema, components: Record<string, Json>): Json {
-  const component = (schema as Json)["x-component"] as string | undefined;
-  if (component === undefined) return plain(schema, components) as Json;
-  if (!(component in components)) {
-    components[component] = {};
-    components[component] = plain(schema, components) as Json;
+  for (const name of sharedBy(operation)) all[SHARED[name].status] ??= { $ref: `#/components/responses/${name}` };
+  if (success?.isDownload) {
+    const part = { ...success, description: "The requested part of the file" };
+    all[206] = describeResponse(part, { ETag: null, "Content-Disposition": null, "Content-Range": null }, schemas);
   }
-  return { $ref: `#/components/schemas/${component}` };
+  return all;
 }
 
-function plain(value: unknown, components: Record<string, Json>): unknown {
-  if (Array.isArray(value)) return value.map((item) => child(item, components));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([key]) => key !== "x-component" && key !== "x-repeated")
-      .map(([key, item]) => [key, child(item, components)]),
-  );
+/** A header of HEADERS where there is no shape. */
+type Headers = Readonly<Record<string, TSchema | null>>;
+
+function describeResponse(
+  { description, schema, contentType = "application/json" }: Pick<ResponseShape, "description" | "schema" | "contentType">,
+  headers: Headers,
+  schemas: SchemaWriter,
+): Json {
+  const types = typeof contentType === "string" ? [contentType] : contentType;
+  const described = Object.entries({ "X-Request-ID": null, ...headers }).map(([name, shape]) => [
+    name,
+    shape === null || name in HEADERS ? { $ref: `#/components/headers/${name}` } : { schema: schemas.ofResponse(shape) },
+  ]);
+  return {
+    description,
+    headers: Object.fromEntries(described) as Json,
+    ...(schema ? { content: Object.fromEntries(types.map((type) => [type, { schema: schemas.ofResponse(schema) }])) } : {}),
+  };
 }
 
-const child = (value: unknown, components: Record<string, Json>): unknown =>
-  typeof value === "object" && value !== null && "x-component" in value ? reference(value as TSchema, components) : plain(value, components);
+type Shared = { status: number; description: string; schema: TSchema | null; headers?: Headers };
+
+/** Answers that follow from the kind of an operation; a status that an operation declares itself counts more. */
+const SHARED = {
+  NotModified: { status: 304, description: "Not modified: the caller has it already, as `If-None-Match` says", schema: null, headers: { ETag: null } },
+  NotValid: { status: 400, description: "Something in the request is not valid; `errors` has one text per field", schema: ValidationError },
+  Unauthenticated: { status: 401, description: "No valid API key", schema: Message, headers: { "WWW-Authenticate": null } },
+  Forbidden: {
+    status: 403,
+    description: "The role does not allow it, the organization has the feature off, or it is not visible to the caller",
+    schema: Message,
+  },
+  BodyTimeout: { status: 408, description: "The body did not arrive in time", schema: Message },
+  TooLarge: { status: 413, description: "The body or one of its parts is larger than its limit", schema: Message },
+  RangeNotSatisfiable: {
+    status: 416, description: "The requested range lies outside the file", schema: Message, headers: { "Content-Range": null },
+  },
+  TooManyRequests: {
+    status: 429,
+    description: "Too many requests of this key or address, where the operator limits them",
+    schema: Message,
+    headers: { "Retry-After": null },
+  },
+  Unavailable: {
+    status: 503, description: "The server cannot do it at the moment, and nothing was stored", schema: Message, headers: { "Retry-After": null },
+  },
+  ReadOnly: {
+    status: 507,
+    description: "The server takes no changes at the moment, because its storage is full or failed; nothing was stored",
+    schema: Message,
+    headers: { "Retry-After": null },
+  },
+} as const satisfies Record<string, Shared>;
+
+function sharedBy({ method, path, permission, query, body, responses }: AnyOperation<never>): (keyof typeof SHARED)[] {
+  const read = method === "GET" ? responses[200] : undefined;
+  const takesInput = body.kind !== "none" || Object.keys(query.properties).length > 0 || path.includes("{");
+  return [
+    ...(read?.schema && !read.isStream ? (["NotModified"] as const) : []),
+    ...(read?.isDownload ? (["RangeNotSatisfiable"] as const) : []),
+    ...(takesInput ? (["NotValid"] as const) : []),
+    ...(permission === "public" ? [] : (["Unauthenticated", "Unavailable"] as const)),
+    ...(isOrgPermission(permission) ? (["Forbidden"] as const) : []),
+    ...(body.kind === "none" ? [] : (["BodyTimeout", "TooLarge"] as const)),
+    "TooManyRequests",
+    ...(method === "GET" ? [] : (["ReadOnly"] as const)),
+  ];
+}
+
+export type SchemaWriter = ReturnType<typeof createSchemaWriter>;
+
+/** Text without U+0000, which storage refuses everywhere. Written so that the regular expressions of all languages know it. */
+const NO_NUL = String.raw`^[^\x00]*$`;
+/** Keywords of the kit, which are no JSON Schema. */
+const OWN_KEYWORDS: readonly string[] = ["x-component", "x-repeated", "x-reserved", "x-deprecation", "x-published", "x-unpublished"];
+/** The keys of a TypeBox record whose keys are any text. */
+const ANY_KEY: readonly string[] = ["^.*$", "^(.*)$"];
+
+/** Writes schemas as they stand in the document: named shapes by reference, collected in `components`. */
+export function createSchemaWriter() {
+  const components: Record<string, Json> = {};
+
+  function write(value: unknown, isRequest: boolean): unknown {
+    if (Array.isArray(value)) return value.map((item) => write(item, isRequest));
+    if (typeof value !== "object" || value === null) return value;
+    const { "x-published-as": published, "x-component": component } = value as { "x-published-as"?: TSchema; "x-component"?: string };
+    if (published !== undefined) return write(published, isRequest);
+    if (component === undefined) return plain(value as Json, isRequest);
+    if (!(component in components)) {
+      // Named before it is written, for shapes that contain themselves.
+      components[component] = {};
+      components[component] = plain(value as Json, isRequest);
+    }
+    const { deprecated, description } = value as Json;
+    const isOnlyHere = (value as Json)["x-deprecation"] !== undefined;
+    return { $ref: `#/components/schemas/${component}`, ...(isOnlyHere ? { deprecated, description } : {}) };
+  }
+
+  function plain(schema: Json, isRequest: boolean): Json {
+    const { "x-published": published = {}, ...declared } = schema;
+    const kept = Object.entries({ ...declared, ...(published as Json) }).filter(([key]) => !OWN_KEYWORDS.includes(key));
+    const written = Object.fromEntries(kept.map(([key, item]) => [key, keyword(key, item, isRequest)])) as Json;
+    if (schema["x-deprecation"]) written["description"] = sentenceOf(schema as unknown as TSchema);
+    if (isRequest) withoutNul(written);
+    return readable(written);
+  }
+
+  function keyword(key: string, value: unknown, isRequest: boolean): unknown {
+    if (VALUES.includes(key)) return value;
+    if (!MAPS.includes(key)) return write(value, isRequest);
+    return Object.fromEntries(Object.entries(value as Json).map(([name, item]) => [name, write(item, isRequest)]));
+  }
+
+  return {
+    components,
+    ofRequest: (schema: TSchema): Json => write(schema, true) as Json,
+    ofResponse: (schema: TSchema): Json => write(schema, false) as Json,
+  };
+}
+
+/** Keywords that hold values and not schemas, and those that hold schemas by name. */
+const VALUES: readonly string[] = ["default", "const", "enum", "examples", "example", "required"];
+const MAPS: readonly string[] = ["properties", "patternProperties"];
+
+/** Every text of a request that nothing else restricts. */
+function withoutNul(schema: Json): void {
+  if (schema["type"] === "string" && !["pattern", "enum", "const"].some((key) => key in schema) && schema["format"] !== "binary")
+    schema["pattern"] = NO_NUL;
+}
+
+/** The same schema in the words that generators know. */
+function readable(schema: Json): Json {
+  const { anyOf, patternProperties, ...rest } = schema;
+  if (Array.isArray(anyOf)) rest["anyOf"] = (anyOf as Json[]).flatMap((branch) => (isUnion(branch) ? (branch["anyOf"] as Json[]) : [branch]));
+  const patterns = Object.entries((patternProperties ?? {}) as Json);
+  const [pattern, item] = patterns[0] ?? [];
+  if (pattern === undefined) return rest;
+  const anyKey = ANY_KEY.includes(pattern);
+  if (patterns.length > 1 || !(anyKey || rest["additionalProperties"] === false)) return { ...rest, patternProperties };
+  return { ...rest, additionalProperties: item, ...(anyKey ? {} : { propertyNames: { pattern } }) };
+}
+
+/** Whether a schema is nothing but a union, so that its branches may stand in the union around it. */
+const isUnion = (schema: Json): boolean => Object.keys(schema).every((key) => key === "anyOf" || key === "description") && "anyOf" in schema;

@@ -105,8 +105,17 @@ export type Example = {
   file?: string;
 };
 
-/** An answer as the OpenAPI document shows it. `contentType` is JSON unless stated; `schema` null: a body of any type, or none. */
-export type ResponseShape = { description: string; schema: TSchema | null; contentType?: string; headers?: Readonly<Record<string, TSchema>> };
+/** An answer as the OpenAPI document shows it. `contentType` is JSON unless stated; `schema` null: no body. */
+export type ResponseShape = {
+  description: string;
+  schema: TSchema | null;
+  contentType?: string | readonly string[];
+  headers?: Readonly<Record<string, TSchema>>;
+  /** A `Download`: with ranges and a validator. */
+  isDownload?: true;
+  /** A `Stream`: with neither. */
+  isStream?: true;
+};
 
 /** How calls are signed that bring no key: the kind of door, the header that holds the signature, and what the door's account must be allowed. */
 export type Signature = { door: string; header: string; acts: OrgPermission };

@@ -9,7 +9,7 @@ import type { Static, TSchema } from "typebox";
  * Bounds a value by the bytes of its JSON text, whatever it holds; a longer one is refused with 413. Published as `x-max-bytes`.
  * Everything below such a shape is bounded by it.
  */
-export const WithinBytes = <T extends TSchema>(maxBytes: number, schema: T): T => ({ ...schema, "x-max-bytes": maxBytes }) as T;
+export const WithinBytes = <T extends TSchema>(maxBytes: number, schema: T): T => withKeywords(schema, { "x-max-bytes": maxBytes });
 
 /** Gives a shape its component name in the OpenAPI document. Names are unique (tested). */
 export const named = <T extends TSchema>(name: string, schema: T): T => ({ ...schema, "x-component": name }) as T;
@@ -29,6 +29,21 @@ export type Deprecation = { since: string };
  */
 export const Deprecated = <T extends TSchema>(since: string, schema: T): T =>
   withKeywords(schema, { deprecated: true, "x-deprecation": { since } satisfies Deprecation });
+
+/** A parameter of the query that is served and stands in no document: another spelling of one that does. */
+export const Unpublished = <T extends TSchema>(schema: T): T => withKeywords(schema, { "x-unpublished": true });
+
+/**
+ * A shape with keywords that the document publishes and the validator does not check, because the handler does, with a text that
+ * helps more. A test holds the two against each other (test/whole/document.test.ts).
+ */
+export const CheckedByHandler = <T extends TSchema>(
+  published: { pattern?: string; format?: string; minimum?: number; propertyNames?: object },
+  schema: T,
+): T => withKeywords(schema, { "x-published": published });
+
+/** As CheckedByHandler, where the published shape has other words altogether, such as one branch for each kind of a thing. */
+export const PublishedAs = <T extends TSchema>(published: TSchema, schema: T): T => withKeywords(schema, { "x-published-as": published });
 
 /** A copy with further keywords. Spreading would lose that a shape is optional: TypeBox keeps that where no enumeration finds it. */
 const withKeywords = <T extends TSchema>(schema: T, keywords: Record<string, unknown>): T =>

@@ -17,18 +17,23 @@ import { isWithinBytes } from "./json-bytes.ts";
 import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "./json-scan.ts";
 
 /** Formats of texts, with the words for what is expected. */
-const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
+export const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
   "web-url": { validate: isLinkable, words: "an http or https URL" },
   "remote-url": {
     validate: isRemote, words: "the URL of a repository or commit: http, https, ssh, or as user@host:path",
   },
 };
 
-const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true, formats: FORMATS } as const;
+// Of other formats the shapes of answers have `binary` alone, which no text fails.
+const formats = { ...FORMATS, binary: true } as const;
+const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true, formats } as const;
 const MAX_BYTES = "x-max-bytes";
 /** Of bodies alone: what was stored under an older bound is still shown. */
 const bounded = (engine: Ajv2020): Ajv2020 =>
-  engine.addKeyword({ keyword: MAX_BYTES, schemaType: "number", errors: false, validate: (maxBytes: number, value: unknown) => isWithinBytes(value, maxBytes) });
+  engine.addKeyword({
+    keyword: MAX_BYTES, schemaType: "number", errors: false,
+    validate: (maxBytes: number, value: unknown) => isWithinBytes(value, maxBytes),
+  });
 
 /** Each flavour has two engines: one that stops at the first problem, one that lists all of them. */
 type Engines = { first: Ajv2020; all: Ajv2020 };
@@ -256,9 +261,10 @@ function typeWords(types: unknown): string {
   return words.join(" or ") || "value";
 }
 
+/** The types of all branches, those of unions in a union included. */
 function branchTypes(schema: unknown): string[] {
-  const branches = Array.isArray(schema) ? (schema as { type?: string | string[] }[]) : [];
-  return [...new Set(branches.flatMap((branch) => branch.type ?? []))];
+  const branches = Array.isArray(schema) ? (schema as { type?: string | string[]; anyOf?: unknown }[]) : [];
+  return [...new Set(branches.flatMap(({ type, anyOf }) => (anyOf === undefined ? (type ?? []) : branchTypes(anyOf))))];
 }
 
 export { MAX_JSON_DEPTH };

@@ -51,6 +51,7 @@ const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
   "get_flows sort": "the text below the table says that name is the default",
   "get_env_events start": "1 unless given, but only when no range of higher rank is given: that it is absent has to be seen",
   "get_env_events end": "NOW unless given, as start",
+  "list_attestations_for_criteria commit_list": "the text below the table says that it is mandatory",
   "get_env_auditlog event_types": "a list joined by commas, or repeated keys as with every other list",
   "get_env_auditlog flow_names": "as event_types",
   "get_env_auditlog repo_names": "as event_types",

@@ -3,30 +3,36 @@ import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import type { ValidateFunction } from "ajv/dist/2020.js";
+import { DOCUMENT } from "../../src/api/document.ts";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/kit.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { SECURITY_HEADERS } from "../../src/http/security.ts";
 import type { Received, Written } from "./requests.ts";
 
-type Answers = Record<string, { content?: Record<string, unknown> }>;
-type Document = { paths: Record<string, Record<string, { operationId: string; responses: Answers }>> };
+type Answers = Record<string, { content?: Record<string, unknown>; $ref?: string }>;
+type Document = { components: { responses: Answers }; paths: Record<string, Record<string, { operationId: string; responses: Answers }>> };
 
 /** @param published the document as the server publishes it. */
 export function createJudge(published: unknown) {
   // Unlisted operations are in no published document; what they declare is described in the same words.
-  const FACTS = { title: "-", description: "-", serverUrl: "-", license: { name: "-", identifier: "-" } };
-  const unlisted = openApiDocument(operations.filter(({ status }) => status === "unlisted").map(({ status: _status, ...rest }) => rest as AssayOperation), FACTS);
+  const unlisted = openApiDocument(operations.filter(({ status }) => status === "unlisted").map(({ status: _status, ...rest }) => rest as AssayOperation), { ...DOCUMENT, serverUrl: "-" });
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
   ajv.addSchema(published as object, "published");
   ajv.addSchema(unlisted, "unlisted");
   const checks = new Map<string, ValidateFunction>();
   const declared = new Map<string, { answers: Answers; at: string }>();
-  for (const [name, document] of [["published", published], ["unlisted", unlisted]] as const)
-    for (const [path, methods] of Object.entries((document as Document).paths))
-      for (const [method, { operationId, responses }] of Object.entries(methods))
-        declared.set(operationId, { answers: responses, at: `${name}#/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}/responses` });
+  for (const [name, document] of [["published", published], ["unlisted", unlisted]] as const) {
+    const { paths, components } = document as Document;
+    // Refusals that many operations share are components.
+    const whole = (answer: Answers[string]): Answers[string] => components.responses[answer.$ref?.split("/").at(-1) ?? ""] ?? answer;
+    for (const [path, methods] of Object.entries(paths))
+      for (const [method, { operationId, responses }] of Object.entries(methods)) {
+        const answers = Object.fromEntries(Object.entries(responses).map(([status, answer]) => [status, whole(answer)]));
+        declared.set(operationId, { answers, at: `${name}#/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}/responses` });
+      }
+  }
 
   function shapeProblem(id: string, status: number, type: string, body: unknown): string | null {
     const { at } = declared.get(id) as { at: string };

@@ -1,6 +1,7 @@
 /**
  * Every operation under generated requests, such as it should take and such with a fault in them, from everybody. Whatever is sent:
- * no 5xx, nothing undeclared, every answer in its declared shape, and a refusal leaves nothing behind.
+ * no 5xx, nothing undeclared, every answer in its declared shape, the document takes what the server takes, and a refusal leaves nothing
+ * behind.
  *
  * SEED=n repeats a run that failed elsewhere, RUNS=n multiplies the number of requests.
  */
@@ -14,6 +15,7 @@ import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/kit.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
+import { createAgreement } from "./agreement.ts";
 import { faultFor } from "./faults.ts";
 import { createJudge } from "./judge.ts";
 import { createClient, valid, write } from "./requests.ts";
@@ -41,6 +43,7 @@ const NEEDS_A_FILE: readonly string[] = ["get_audit_package", "download_trail_au
 const test = suite("whole/properties");
 let world: World;
 let judge: ReturnType<typeof createJudge> | null = null;
+let agree: ReturnType<typeof createAgreement> | null = null;
 test.before(async () => void (world = await createWorld()));
 test.after(() => world.stop());
 
@@ -60,7 +63,9 @@ async function exercise(operation: AssayOperation): Promise<void> {
   const client = createClient(server.url);
   const rows = rowCounter(server);
   const changes = server.db.prepare<[], number>("SELECT total_changes()").pluck();
-  const judged = (judge ??= createJudge((await server.call("GET", "/openapi.json")).body));
+  const { body: published } = await server.call("GET", "/openapi.json");
+  const judged = (judge ??= createJudge(published));
+  const agreed = (agree ??= createAgreement(published));
   let successes = 0;
 
   const ask = async (draft: Draft): Promise<Received> => {
@@ -70,6 +75,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
     const [before, touched] = [rows(), changes.get()];
     const answer = await client.send(written);
     judged(written, answer);
+    agreed(draft, answer);
     const mayWrite = operation.method !== "GET" && answer.status < 400;
     if (!mayWrite && changes.get() !== touched) assert.is(rows(), before, `left something behind: ${answer.status} ${answer.text}`);
     return answer;

@@ -24,6 +24,9 @@ export type Shape = {
   propertyNames?: Shape;
   maxProperties?: number;
   minProperties?: number;
+  not?: Shape;
+  "x-published"?: Shape;
+  "x-published-as"?: Shape;
 };
 
 /** Gives the arbitrary for what stands under a name, or null to have it made from its shape. */
@@ -33,7 +36,8 @@ export type Named = (name: string, shape: Shape) => fc.Arbitrary<unknown> | null
 const KNOWN = new Set([
   "type", "const", "enum", "anyOf", "oneOf", "pattern", "format", "minLength", "maxLength", "minimum", "maximum", "items", "minItems", "maxItems",
   "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "maxProperties", "minProperties",
-  "description", "default", "deprecated", "title", "examples", "x-component", "x-repeated", "x-max-bytes", "contentMediaType", "uniqueItems",
+  "description", "default", "deprecated", "title", "examples", "contentMediaType", "uniqueItems", "x-max-bytes",
+  "x-component", "x-repeated", "x-reserved", "x-deprecation", "x-unpublished", "x-published", "x-published-as", "not",
 ]);
 
 /** Text as people write it and then some; what can be stored at all (no NUL, no lone surrogates). */
@@ -48,16 +52,19 @@ const text = (min: number, max: number): fc.Arbitrary<string> => {
 const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
   binary: fc.constant("text"),
   email: fc.constantFrom("ada@example.com", "grace@example.com"),
+  "idn-email": fc.constantFrom("ada@example.com", "grace@bücher.example"),
   uri: fc.constantFrom("https://example.com/a?b=c#d"),
   "web-url": fc.constantFrom("https://example.com/a?b=c#d", "http://localhost", "www.example.com:8080/1", ""),
   "remote-url": fc.constantFrom(
     "https://example.com/a.git", "ssh://git@example.com/a.git", "git@example.com:acme/a.git", "/srv/git/a", "",
   ),
+  iri: fc.constantFrom("https://example.com/a?b=c#d", "https://chat.example.com/büro"),
   "date-time": fc.constantFrom("2024-01-31T12:00:00Z"),
 };
 
 function textOf({ pattern, format, minLength = 0, maxLength = 10_000 }: Shape): fc.Arbitrary<string> {
-  if (pattern !== undefined) return fc.stringMatching(new RegExp(pattern), { size: "-1" }).filter((one) => one.length >= minLength && one.length <= maxLength && !one.includes("\0") && one.isWellFormed());
+  // A pattern tells less of an address than its format.
+  if (pattern !== undefined && (format === undefined || !(format in FORMATS))) return fc.stringMatching(new RegExp(pattern), { size: "-1" }).filter((one) => one.length >= minLength && one.length <= maxLength && !one.includes("\0") && one.isWellFormed());
   return (format === undefined ? undefined : FORMATS[format]) ?? text(minLength, maxLength);
 }
 
@@ -65,7 +72,10 @@ function textOf({ pattern, format, minLength = 0, maxLength = 10_000 }: Shape): 
 const MOST = 4_102_444_800;
 
 /** @throws Error for a keyword that it does not know: then it belongs here. */
-export function arbitraryOf(shape: Shape, named: Named = () => null): fc.Arbitrary<unknown> {
+export function arbitraryOf(declared: Shape, named: Named = () => null): fc.Arbitrary<unknown> {
+  const shape = { ...declared, ...declared["x-published"] };
+  if (shape["x-published-as"]) return arbitraryOf(shape["x-published-as"], named);
+  if (shape.not) return fc.oneof(text(0, 12), fc.constant(null)).filter((value) => !shape.not?.enum?.includes(value));
   const unknown = Object.keys(shape).filter((key) => !KNOWN.has(key));
   if (unknown.length > 0) throw new Error(`test/whole/shapes.ts makes no values for ${unknown.join(", ")}`);
   if ("const" in shape) return fc.constant(shape.const);
@@ -105,7 +115,8 @@ function objectOf({ properties = {}, required = [], additionalProperties, patter
   const [pattern, shape] = Object.entries(patternProperties ?? {})[0] ?? [undefined, typeof additionalProperties === "object" ? additionalProperties : {}];
   const open = additionalProperties !== false || pattern !== undefined;
   if (!open) return known;
-  const key = textOf(pattern === undefined ? (propertyNames ?? { maxLength: 12 }) : { pattern }).filter((name) => name !== "__proto__" && !(name in fields));
+  // A record of any keys, whose handler knows which ones, has both.
+  const key = textOf(propertyNames ?? (pattern === undefined ? { maxLength: 12 } : { pattern })).filter((name) => name !== "__proto__" && !(name in fields));
   return fc.tuple(known, fc.dictionary(key, arbitraryOf(shape, named), { maxKeys: 2 })).map(([one, more]) => ({ ...more, ...one }));
 }
 

@@ -16,6 +16,7 @@ export const postOverride = attestation({
     new_compliance_status: Type.Boolean(),
     original_attestation_type: Type.String({
       pattern: ORIGINAL_TYPE,
+      "x-published": { pattern: ORIGINAL_TYPE.replaceAll(".*", String.raw`[^\x00\r\n]*`) },
       maxLength: 300,
       description: "Type of what is overridden: a built-in type, `custom`, `custom:NAME`, `decision` or `system:NAME`",
     }),

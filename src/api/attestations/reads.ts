@@ -1,11 +1,11 @@
 /** Reading attestations: by id, by filters, of a flow, under a name, by commit, and their evidence. */
 import { Type } from "typebox";
-import { KINDS, isFilterWord, storedLabel } from "../../domain/attestation/kinds.ts";
+import { FILTER_WORD, KINDS, isFilterWord, storedLabel } from "../../domain/attestation/kinds.ts";
 import { COMMIT_SHA, FINGERPRINT_PREFIX } from "../../domain/names.ts";
 import { compileRegex } from "../../domain/regex.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Matching, Message, Nullable, Pagination, Repeated, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Matching, Message, Nullable, Pagination, Repeated, named } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
@@ -16,6 +16,8 @@ import { requireTrail } from "../trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "./present.ts";
 
 const Timestamp = (description: string) => Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));
+
+const TypeWord = CheckedByHandler({ pattern: FILTER_WORD }, Type.String());
 
 const Next = Type.Object({ href: Type.String(), after: Type.String() }, { additionalProperties: false });
 const AttestationListPage = named(
@@ -58,9 +60,9 @@ export const getAttestations = operation({
   query: Closed({
     attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
     name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
-    name_regex: Type.Optional(Type.String({ description: "RE2 expression that is found somewhere in the name" })),
+    name_regex: Type.Optional(Type.String({ description: "RE2 expression that is found somewhere in the name; not together with `name`" })),
     flow: Repeated(Type.String(), { description: "Names of flows; any may match" }),
-    type: Repeated(Type.String(), { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),
+    type: Repeated(TypeWord, { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),
     is_compliant: Type.Optional(Type.Boolean()),
     from_timestamp: Timestamp("Reported at or after"),
     to_timestamp: Timestamp("Reported at or before"),
@@ -141,10 +143,10 @@ export const listForCriteria = operation({
   params: OrgPath,
   query: Closed({
     flow_name: Type.Optional(Type.String()),
-    commit_list: Repeated(Matching(COMMIT_SHA), { description: "Full commit ids; at least one is required" }),
+    commit_list: Type.Array(Matching(COMMIT_SHA), { "x-repeated": true, minItems: 1, description: "Full commit ids; at least one is required" }),
     attestation_name: Type.Optional(Type.String()),
     attestation_id: Type.Optional(Type.String({ description: "Accepted for older clients and ignored" })),
-    attestation_type: Type.Optional(Type.String()),
+    attestation_type: Type.Optional(TypeWord),
   }),
   body: NO_BODY,
   responses: {
@@ -156,7 +158,6 @@ export const listForCriteria = operation({
   example: { params: { org: "acme" }, query: { commit_list: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", attestation_type: "pull_request" } },
   handle(context, { query }) {
     const { store, organization } = context;
-    if (!query.commit_list?.length) throw invalid({ commit_list: "Field required" });
     const types = query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
     const flowId = query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
     const body: Record<string, unknown> = {};
@@ -286,11 +287,14 @@ export const getEvidence = operation({
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The file", schema: null },
-    206: { description: "The requested part of the file", schema: null },
-    304: { description: "The caller has the file already", schema: null },
+    200: {
+      description: "The file, with the content type that its uploader stated",
+      // Clients that look for a type of their own first find that of a file of any kind.
+      contentType: ["application/octet-stream", "*/*"],
+      schema: Type.String({ format: "binary" }),
+      isDownload: true,
+    },
     404: { description: "No such attestation on the trail, or it has no evidence", schema: Message },
-    416: { description: "The requested range lies outside the file", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "backend", trail_name: "release-1", attestation_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6" } },
   handle(context, { params }) {

@@ -5,7 +5,7 @@ import { judgeDecision } from "../../domain/attestation/decision.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
 import { NO_BODY, RECORD } from "../../http/operation.ts";
-import { Closed, OneOf, named } from "../../http/schema.ts";
+import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
@@ -24,11 +24,16 @@ const TYPES = [{ name: DECISION, versions: [{ version: 1, schema: DecisionData }
 const PAYLOAD = {
   type_name: OneOf([DECISION]),
   control: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Identifier of the control, which need not exist" }),
-  attestation_data: Type.Unsafe<Record<string, unknown> | unknown[] | string>({
-    type: ["object", "array", "string"],
-    "x-max-bytes": MAX_FREE_FORM_BYTES,
-    description: "The data of the type, or a text that holds it as JSON; of a decision `is_compliant`",
-  }),
+  attestation_data: PublishedAs(
+    Type.Union([DecisionData, Type.String({ description: "The same as JSON text" })], {
+      "x-max-bytes": MAX_FREE_FORM_BYTES,
+      description: "The data of the type",
+    }),
+    Type.Unsafe<Record<string, unknown> | unknown[] | string>({
+      anyOf: [{ type: "object" }, { type: "array", items: {} }, { type: "string" }],
+      "x-max-bytes": MAX_FREE_FORM_BYTES,
+    }),
+  ),
 };
 
 /**

@@ -43,6 +43,9 @@ export const CUSTOM_TYPE_WORD = CUSTOM_TYPE_NAME.replace("^", "^custom:");
 /** Pattern of every word for a type that a template or policy may name, `*` included (semantics 2.1). */
 export const TYPE_WORD = String.raw`^(?:${BUILT_IN_WORDS.join("|")}|\*|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;
 
+/** Pattern of the words of filters: those for types, and overrides under their own. */
+export const FILTER_WORD = String.raw`^(?:${BUILT_IN_WORDS.join("|")}|override|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;
+
 /** The same for people: `'generic', ... or '*'`, as a refusal lists it (messages 2). */
 export const TYPE_WORDS_TEXT = `${[...BUILT_IN_WORDS, "custom:<type-name>"].map((word) => `'${word}'`).join(", ")} or '${ANY_TYPE}'`;
 

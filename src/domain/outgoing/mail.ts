@@ -11,6 +11,9 @@ export type Mailbox = { name: string; address: string };
 const LOCAL_PART = /^[^\s\x00-\x1f\x7f<>()[\]\\,;:"@]{1,64}$/u;
 const DOMAIN = /^(?=.{1,253}$)[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?(?:\.[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?)*$/u;
 
+/** What the API document publishes of isMailAddress: the form of the local part, and that there is a domain. */
+export const MAIL_ADDRESS_PATTERN = String.raw`^[^\s\x00-\x1f\x7f<>()\[\]\\,;:"@]{1,64}@[^\s\x00-\x1f\x7f@]{1,253}$`;
+
 /**
  * Whether a text is the address of a mailbox. Quoted local parts and comments are none: they are legal, nobody has them, and
  * programs disagree on what they say.

@@ -5,6 +5,9 @@
 import { excerpt } from "../excerpt.ts";
 import { addressProblem } from "./addresses.ts";
 
+/** What the API document publishes of readTarget; which hosts and ports are targets no pattern tells. */
+export const TARGET_PATTERN = String.raw`^[hH][tT][tT][pP][sS]?://[^\s\x00/?#\\][^\s\x00-\x1f\x7f\\]*$`;
+
 /** A target taken apart. `host` is in lower case, without brackets and without a dot at its end. */
 export type Target = { url: URL; host: string; isAddress: boolean };
 

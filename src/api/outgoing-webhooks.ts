@@ -1,0 +1,130 @@
+/**
+ * Payload 1.0 of the webhooks that actions and notification configs send (wire-contract 20), as the OpenAPI document shows it. All
+ * scalars are strings, and what there is nothing to say of is left out. domain/notification/ makes the payloads; a test validates
+ * every kind of them against these shapes.
+ */
+import { Type } from "typebox";
+import { PAYLOAD_VERSION } from "../domain/notification/targets.ts";
+import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf } from "../domain/notification/triggers.ts";
+import type { OutgoingWebhook } from "../http/openapi.ts";
+import { Closed, OneOf } from "../http/schema.ts";
+
+// No components: oapi-codegen drops those that only webhooks refer to, and then misses them.
+
+const Seconds = (description: string) => Type.String({ pattern: "^[0-9]+$", description: `${description}, whole epoch seconds as text` });
+const TEXT = Type.String();
+const Page = Type.String({ description: "Page for people" });
+const Api = Type.String({ description: "The object in this API" });
+/** States of artifacts and trails in lower case. */
+const Status = OneOf(["compliant", "non-compliant", "incomplete"]);
+
+const HEAD = {
+  version: OneOf([PAYLOAD_VERSION], { description: "Version of the payload" }),
+  timestamp: Seconds("When it happened"),
+  org: Type.String({ description: "Name of the organization" }),
+};
+const DESCRIPTION = Type.String({ description: "One sentence for people" });
+
+const EnvironmentWebhook = Closed({
+  ...HEAD,
+  environment: Type.String({ description: "Name of the environment" }),
+  event_type: OneOf(ENVIRONMENT_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
+  description: DESCRIPTION,
+  snapshot: Closed({
+    index: Type.String({ pattern: "^[0-9]+$", description: "Number of the snapshot, 0 before the first" }),
+    status: OneOf(["compliant", "non-compliant"]),
+    html_url: Page,
+    api_url: Api,
+  }),
+  artifact: Type.Optional(
+    Closed(
+      {
+        name: TEXT,
+        fingerprint: TEXT,
+        provenance: Type.Optional(
+          Closed(
+            { flow: TEXT, status: Status, commit: TEXT, commit_url: TEXT, html_url: Page, api_url: Api, build_url: TEXT },
+            { description: "The record in the flow that built it; not there without one" },
+          ),
+        ),
+      },
+      { description: "Not there where the event is about the environment as a whole" },
+    ),
+  ),
+});
+
+const FlowWebhook = Closed({
+  ...HEAD,
+  flow: Type.String({ description: "Name of the flow" }),
+  event_type: OneOf(FLOW_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
+  description: DESCRIPTION,
+  trail: Type.Optional(Closed({ name: TEXT, status: Status, html_url: Page, api_url: Api })),
+  html_url: Type.Optional(Type.String({ description: "Page of the flow, where there is no trail" })),
+  api_url: Type.Optional(Type.String({ description: "The flow in this API, where there is no trail" })),
+  artifact: Type.Optional(
+    Closed({
+      name: TEXT, fingerprint: TEXT, status: Status, commit: TEXT, commit_url: TEXT, html_url: Page, api_url: Api, build_url: TEXT,
+    }),
+  ),
+  attestation: Type.Optional(
+    Closed({ id: TEXT, name: TEXT, type: TEXT, status: OneOf(["compliant", "non-compliant"]), html_url: Page, api_url: Api }),
+  ),
+});
+
+const KeyExpiryWebhook = Closed({
+  ...HEAD,
+  event_type: OneOf(["API_KEY_EXPIRY"]),
+  description: DESCRIPTION,
+  api_key: Closed({ id: TEXT, description: TEXT, service_account: TEXT, expires_at: Seconds("When the key ends") }),
+});
+
+const SITE = "https://assay.example.com";
+const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
+const DELIVERY =
+  "Messages of one target arrive in order, each at least once. Every 2xx accepts one; after anything else, and after a timeout, it is sent again.";
+
+export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
+  {
+    id: "environment_event",
+    tag: "Actions",
+    summary: "Something happened in an environment",
+    description: `Sent to the WEBHOOK targets of environment actions. ${DELIVERY}`,
+    payload: EnvironmentWebhook,
+    example: {
+      version: PAYLOAD_VERSION, timestamp: "1769860800", org: "acme", environment: "production", event_type: "STARTED_ARTIFACT",
+      description: "Artifact registry.example.com/payments:1.4.0 started running (2 instances, compliant) in environment production",
+      snapshot: {
+        index: "42", status: "compliant",
+        html_url: `${SITE}/acme/environments/production/42`, api_url: `${SITE}/api/v2/snapshots/acme/production/42`,
+      },
+      artifact: { name: "registry.example.com/payments:1.4.0", fingerprint: FINGERPRINT },
+    },
+  },
+  {
+    id: "flow_event",
+    tag: "Actions",
+    summary: "Something happened in a flow",
+    description: `Sent to the WEBHOOK targets of flow actions. ${DELIVERY}`,
+    payload: FlowWebhook,
+    example: {
+      version: PAYLOAD_VERSION, timestamp: "1769860800", org: "acme", flow: "payments", event_type: "STARTED_TRAIL",
+      description: "Trail release-1.4.0 began in flow payments",
+      trail: {
+        name: "release-1.4.0", status: "incomplete",
+        html_url: `${SITE}/acme/flows/payments/trails/release-1.4.0`, api_url: `${SITE}/api/v2/trails/acme/payments/release-1.4.0`,
+      },
+    },
+  },
+  {
+    id: "api_key_expiry",
+    tag: "Notification Config",
+    summary: "An API key is about to end",
+    description: `Sent to the WEBHOOK targets of the notification config of that name, 14 and 3 days before. ${DELIVERY}`,
+    payload: KeyExpiryWebhook,
+    example: {
+      version: PAYLOAD_VERSION, timestamp: "1769860800", org: "acme", event_type: "API_KEY_EXPIRY",
+      description: "The API key of service account ci-bot in organization acme (CI) ends in 3 days, on 2026-02-03 12:00 UTC",
+      api_key: { id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6", description: "CI", service_account: "ci-bot", expires_at: "1770120000" },
+    },
+  },
+];

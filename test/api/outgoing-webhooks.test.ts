@@ -1,0 +1,70 @@
+/** The payloads of webhooks have the shapes that the OpenAPI document publishes under `webhooks`, down to the last field. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { OUTGOING_WEBHOOKS } from "../../src/api/outgoing-webhooks.ts";
+import { urlsFor } from "../../src/api/urls.ts";
+import { expiryPayload } from "../../src/domain/notification/key-expiry.ts";
+import type { FlowFacts, Moment, Notice } from "../../src/domain/notification/notice.ts";
+import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notification/triggers.ts";
+import { webhookPayload } from "../../src/domain/notification/webhook.ts";
+import { validate } from "../../src/http/validate.ts";
+
+const test = suite("api/outgoing-webhooks");
+const links = urlsFor("https://assay.example.com");
+const AT = 1_700_000_000.75;
+
+function problemsOf(id: string, payload: unknown): unknown {
+  const webhook = OUTGOING_WEBHOOKS.find((one) => one.id === id);
+  assert.ok(webhook, id);
+  // As it is on the wire, and without filling in defaults.
+  return validate(webhook.payload, JSON.parse(JSON.stringify(payload)), "response", "payload");
+}
+
+test("examples have the shape of their payload", () => {
+  for (const { id, example } of OUTGOING_WEBHOOKS) assert.is(problemsOf(id, example), null, id);
+});
+
+test("payloads about environments: every trigger, with and without artifact, provenance, snapshots and a known state", () => {
+  const provenance = { flow: "f", state: "NON-COMPLIANT", fingerprint: "a".repeat(64), commit: "", commitUrl: "", buildUrl: "", artifactId: "id" };
+  const artifacts = [{ name: "web", fingerprint: "", provenance: null }, { name: "web", fingerprint: "a".repeat(64), provenance }];
+  for (const trigger of ENVIRONMENT_TRIGGERS) {
+    for (const [index, compliant] of [[0, null], [7, true], [8, false]] as const) {
+      const moment: Moment = { org: "acme", environment: "prod", index, compliant };
+      const notices: Notice[] = [
+        { subject: "environment", trigger, at: AT, moment, description: "x" },
+        ...artifacts.map((artifact) => ({ subject: "artifact", trigger, at: AT, moment, artifact, description: "x" }) as const),
+      ];
+      for (const notice of notices) assert.is(problemsOf("environment_event", webhookPayload(notice, links)), null, `${trigger} ${notice.subject}`);
+    }
+  }
+});
+
+test("payloads about flows: every trigger, with and without trail, artifact and attestation, in every state", () => {
+  for (const trigger of FLOW_TRIGGERS)
+    for (const state of ["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"])
+      for (const compliant of [true, false]) {
+        const artifact = { id: "id", name: "web", fingerprint: "a".repeat(64), state, commit: "c", commitUrl: "", buildUrl: "" };
+        const attestation = { id: "id", name: "tests", type: "junit", compliant, by: "ada" };
+        for (const facts of [
+          { trail: { name: "t", state }, artifact: null, attestation: null },
+          { trail: { name: "t", state }, artifact, attestation },
+          { trail: null, artifact, attestation: null },
+          { trail: null, artifact: null, attestation },
+        ] satisfies Omit<FlowFacts, "org" | "flow">[]) {
+          const notice: Notice = { subject: "flow", trigger, at: AT, description: "x", org: "acme", flow: "build", ...facts };
+          assert.is(problemsOf("flow_event", webhookPayload(notice, links)), null, JSON.stringify(notice));
+        }
+      }
+});
+
+test("the payload about an API key that ends", () => {
+  const key = { id: "k-1", description: "CI", expires_at: 1_700_000_000.5, holder: "ci-bot", org: "acme" };
+  assert.is(problemsOf("api_key_expiry", expiryPayload(key, AT - 86_400)), null);
+});
+
+test("a payload with a field that is not published does not fit", () => {
+  const [first] = OUTGOING_WEBHOOKS;
+  assert.equal(problemsOf("environment_event", { ...(first?.example as object), more: "x" }), { more: "Extra inputs are not permitted [input: x]" });
+});
+
+test.run();

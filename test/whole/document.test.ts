@@ -1,0 +1,233 @@
+/**
+ * The OpenAPI document as a product of its own: what generators, linters and people need is in it for every operation, and its
+ * examples fit. That it agrees with the server about which requests are valid is tested request by request (properties.test.ts).
+ */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { operations } from "../../src/api/index.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+
+type Json = Record<string, any>;
+type Operation = Json & { operationId: string; parameters?: Json[]; responses: Record<string, Json> };
+
+const test = suite("whole/document");
+let server: TestServer;
+let document: Json;
+let all: { label: string; method: string; path: string; operation: Operation; pointer: string }[];
+test.before(async () => {
+  server = await startServer();
+  document = (await server.call("GET", "/openapi.json")).body;
+  all = Object.entries(document["paths"] as Record<string, Record<string, Operation>>).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      label: operation.operationId, method: method.toUpperCase(), path, operation,
+      pointer: `/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}`,
+    })),
+  );
+});
+test.after(() => server.stop());
+
+/** A part of the document, references followed. */
+function resolved(value: Json): Json {
+  let found = value;
+  while (typeof found["$ref"] === "string")
+    found = (found["$ref"] as string).slice(2).split("/").reduce((at, key) => at[key.replaceAll("~1", "/").replaceAll("~0", "~")], document);
+  return found;
+}
+
+/** Calls `visit` with every schema below a schema, references followed, each once. */
+function eachSchema(root: Json, visit: (schema: Json, place: string) => void): void {
+  const seen = new Set<Json>();
+  const walk = (reference: Json, place: string): void => {
+    const schema = resolved(reference);
+    if (seen.has(schema)) return;
+    seen.add(schema);
+    visit(schema, place);
+    for (const key of ["items", "additionalProperties", "propertyNames"])
+      if (typeof schema[key] === "object") walk(schema[key], `${place}.${key}`);
+    for (const key of ["anyOf", "oneOf", "allOf"]) (schema[key] as Json[] | undefined)?.forEach((branch) => walk(branch, place));
+    for (const key of ["properties", "patternProperties"])
+      for (const [name, property] of Object.entries((schema[key] ?? {}) as Record<string, Json>)) walk(property, `${place}.${name}`);
+  };
+  walk(root, "");
+}
+
+const bodyOf = (operation: Operation): [type: string, content: Json][] => Object.entries((operation["requestBody"]?.content ?? {}) as Json);
+const requestSchemas = (operation: Operation): Json[] => [
+  ...(operation.parameters ?? []).map(({ schema }) => schema as Json),
+  ...bodyOf(operation).map(([, content]) => content["schema"] as Json),
+];
+const answerSchemas = ({ responses }: Operation): Json[] =>
+  Object.values(responses).flatMap((answer) => Object.values((resolved(answer)["content"] ?? {}) as Record<string, Json>).map(({ schema }) => schema as Json));
+
+test("every tag, operation and webhook has a description, and the API a contact", () => {
+  for (const tag of document["tags"]) assert.ok(tag.description?.length > 10, `tag ${tag.name}`);
+  for (const { label, operation } of all) assert.ok(operation["description"]?.length > 5, label);
+  for (const [id, { post }] of Object.entries(document["webhooks"] as Json)) assert.ok(post.description.length > 10, id);
+  assert.ok(document["info"].contact.name);
+  assert.ok(Object.keys(document["webhooks"]).length === 3);
+});
+
+test("every example fits its schema: parameters, bodies, forms and webhooks", () => {
+  const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
+  ajv.addSchema(document, "document");
+  const problem = (pointer: string, value: unknown): string | null => {
+    const check = ajv.compile({ $ref: `document#${encodeURI(pointer)}` });
+    return check(value) ? null : `${JSON.stringify(value)}: ${ajv.errorsText(check.errors)}`;
+  };
+  let examples = 0;
+  for (const { label, operation, pointer } of all) {
+    for (const [index, parameter] of (operation.parameters ?? []).entries()) {
+      if (!("example" in parameter)) continue;
+      examples += 1;
+      assert.is(problem(`${pointer}/parameters/${index}/schema`, parameter["example"]), null, `${label} ${parameter["name"]}`);
+    }
+    for (const [type, content] of bodyOf(operation)) {
+      examples += 1;
+      assert.is(problem(`${pointer}/requestBody/content/${type.replace("/", "~1")}/schema`, content["example"]), null, label);
+    }
+  }
+  for (const [id, { post }] of Object.entries(document["webhooks"] as Json)) {
+    const { example } = post.requestBody.content["application/json"];
+    assert.is(problem(`/webhooks/${id}/post/requestBody/content/application~1json/schema`, example), null, id);
+  }
+  assert.ok(examples > 200, `${examples} examples`);
+});
+
+test("every path parameter has an example", () => {
+  for (const { label, operation } of all)
+    for (const parameter of operation.parameters ?? [])
+      if (parameter["in"] === "path") assert.ok("example" in parameter, `${label} ${parameter["name"]}`);
+});
+
+test("every array says what its items are", () => {
+  for (const { label, operation } of all)
+    for (const schema of [...requestSchemas(operation), ...answerSchemas(operation)])
+      eachSchema(schema, (one, place) => {
+        const types = [one["type"]].flat();
+        if (types.includes("array")) assert.ok("items" in one, `${label}${place}`);
+        // Generators read a list of types as the first one, or give up.
+        assert.ok(types.filter((type) => type !== "null").length < 2, `${label}${place}: ${types}`);
+      });
+});
+
+test("no text of a request may hold U+0000", () => {
+  for (const { label, operation } of all)
+    for (const schema of requestSchemas(operation))
+      eachSchema(schema, (one, place) => {
+        if (one["type"] !== "string" || "enum" in one || "const" in one || one["format"] === "binary") return;
+        assert.ok("pattern" in one, `${label}${place} has no pattern`);
+        // In the mode of JSON Schema: patterns are Unicode.
+        const pattern = new RegExp(one["pattern"] as string, "u");
+        for (const text of ["\u0000", "a\u0000b", "custom:\u0000", "key=\u0000", "http://a\u0000b/", "a\u0000@b.org"])
+          assert.not(pattern.test(text), `${label}${place}: ${one["pattern"]} takes ${JSON.stringify(text)}`);
+      });
+});
+
+test("bodies and forms are closed where the server's are", () => {
+  // Operations, System: further fields of a decision are the reporter's own.
+  const open = ["post_system_attestation"];
+  for (const { label, operation } of all)
+    for (const [type, { schema }] of bodyOf(operation)) {
+      assert.is(resolved(schema)["additionalProperties"], type === "multipart/form-data" ? false : open.includes(label), label);
+      if (type !== "multipart/form-data") continue;
+      const { properties, required } = resolved(schema) as { properties: Record<string, Json>; required: string[] };
+      const files = Object.keys(properties).filter((name) => properties[name]?.["format"] === "binary");
+      assert.equal(Object.keys(properties).filter((name) => !files.includes(name)), required, `${label}: the part with the JSON is required`);
+    }
+});
+
+test("statuses and headers that follow from the kind of an operation are declared", () => {
+  for (const { label, method, operation } of all) {
+    const { responses } = operation;
+    const statuses = Object.keys(responses).map(Number);
+    const isPublic = (operation["security"] as unknown[]).length === 0;
+    assert.is(statuses.includes(507), method !== "GET", `${label}: 507`);
+    assert.is(statuses.includes(401), !isPublic, `${label}: 401`);
+    assert.is(statuses.includes(503), !isPublic, `${label}: 503`);
+    assert.ok(statuses.includes(429), `${label}: 429`);
+    for (const [status, answer] of Object.entries(responses)) {
+      const { headers = {}, content = {} } = resolved(answer) as { headers?: Json; content?: Json };
+      assert.ok("X-Request-ID" in headers, `${label} ${status}: X-Request-ID`);
+      assert.is("Retry-After" in headers, ["429", "503", "507"].includes(status), `${label} ${status}: Retry-After`);
+      const isRead = method === "GET" && status === "200" && "application/json" in content;
+      if (isRead || status === "304") assert.ok("ETag" in headers, `${label} ${status}: ETag`);
+      if (isRead) assert.ok(statuses.includes(304), `${label}: 304`);
+    }
+  }
+});
+
+test("a 409 is declared where the server answers one, and nowhere else", () => {
+  const reports = all.filter(({ path }) => path.includes("/report/")).map(({ label }) => label);
+  const declaring = all.filter(({ operation }) => "409" in operation.responses).map(({ label }) => label);
+  assert.equal(declaring.sort(), ["post_control", ...reports].sort());
+});
+
+test("evidence and other files have their content", () => {
+  const contents = (label: string, status: string): string[] => {
+    const found = all.find((one) => one.label === label);
+    return Object.keys(resolved(found?.operation.responses[status] as Json)["content"] as Json);
+  };
+  assert.equal(contents("get_attestation_evidence", "200"), ["application/octet-stream", "*/*"]);
+  assert.equal(contents("get_attestation_evidence", "206"), ["application/octet-stream", "*/*"]);
+  assert.equal(contents("download_trail_audit_pdf", "200"), ["application/pdf"]);
+  assert.equal(contents("get_audit_package", "200"), ["application/octet-stream"]);
+});
+
+test("what is deprecated is marked, with its date, and its answers declare the headers that say so", () => {
+  const marked = all.flatMap(({ label, operation }) => [
+    ...(operation["deprecated"] ? [label] : []),
+    ...(operation.parameters ?? []).filter(({ deprecated }) => deprecated).map(({ name }) => `${label} ${name}`),
+    ...bodyOf(operation).flatMap(([, { schema }]) =>
+      Object.entries((resolved(schema)["properties"] ?? {}) as Record<string, Json>).filter(([, one]) => one["deprecated"]).map(([name]) => `${label} ${name}`),
+    ),
+  ]);
+  assert.equal(marked.sort(), [
+    "create_env include_scaling", "create_env require_provenance", "create_flow", "get_env_events interval", "list_artifacts_deprecated",
+    "update_env include_scaling",
+  ]);
+  const deprecated = new Set(marked.map((one) => one.split(" ")[0]));
+  for (const { label, operation } of all)
+    for (const status of ["200", "201"].filter((one) => one in operation.responses)) {
+      const { headers } = resolved(operation.responses[status] as Json) as { headers: Json };
+      assert.is("Deprecation" in headers, deprecated.has(label), `${label} ${status}`);
+    }
+  const interval = all.find(({ label }) => label === "get_env_events")?.operation.parameters?.find(({ name }) => name === "interval");
+  assert.match(interval?.["description"], "Deprecated since 2026-05-26");
+});
+
+test("parameters that exclude each other say so, each of them", () => {
+  const pairs = [["get_attestations", "name", "name_regex"], ["list_repos", "name", "search"], ["assert_artifact", "environment_name", "policy_name"]];
+  for (const [label, ...names] of pairs)
+    for (const [name, other] of [names, [...names].reverse()]) {
+      const parameter = all.find((one) => one.label === label)?.operation.parameters?.find((one) => one["name"] === name);
+      assert.match(parameter?.["description"].toLowerCase(), `not together with \`${other}\``, `${label} ${name}`);
+    }
+});
+
+test("other spellings of a parameter are served and not published: generated code would have one name for both", async () => {
+  for (const { label, operation } of all) {
+    const names = (operation.parameters ?? []).map(({ name }) => (name as string).replace(/[^a-z0-9]/gi, "").toLowerCase());
+    assert.equal([...new Set(names)], names, label);
+  }
+  const { org, key } = server.given.org();
+  const spelled = await server.call("GET", `/builds/${org}?start-ts=10&end-ts=abc`, { key });
+  assert.equal([spelled.status, Object.keys(spelled.body.errors)], [400, ["end-ts"]]);
+});
+
+test("no component has a name that generators give to something else", () => {
+  const camel = (id: string): string => id.replace(/(?:^|_)([a-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
+  const taken = all.flatMap(({ label }) => ["Response", "Params", "JSONBody", "JSONRequestBody"].map((word) => camel(label) + word));
+  const { schemas, responses } = document["components"] as Record<string, Json>;
+  const names = [...Object.keys(schemas as Json), ...Object.keys(responses as Json)];
+  assert.equal(names.filter((name) => taken.includes(name)), []);
+  assert.equal([...new Set(names)], names);
+});
+
+test("what is published of an operation of ours is marked by its literal alone: the version needs no key", () => {
+  const ours = operations.filter(({ origin }) => origin === "assay").map(({ id }) => id);
+  assert.equal(ours, ["get_version"]);
+});
+
+test.run();
