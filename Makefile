@@ -33,6 +33,9 @@ bench: dist/assay ## measure the executable
 bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts and 1,000,000 attestations for make bench (2 minutes, 4 GB in .build)
 	@$(NODE) test/bench/data.ts
 
+openapi-check: | $(INSTALLED) ## lint the OpenAPI document, and generate, compile and use clients in Python, Go and TypeScript (needs the registries once)
+	@SYSTEM_PATH='$(SYSTEM_PATH)' $(NODE) test/openapi/main.ts
+
 fixture: | $(INSTALLED) ## keep a database of this schema for the upgrade tests of all later versions; at a release that changed the schema
 	$(NODE) test/cases/upgrades/make.ts
 
@@ -80,5 +83,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check build golden bench bench-data fixture crash soak litestream smoke dist image clean always
+.PHONY: help run test check build golden bench bench-data openapi-check fixture crash soak litestream smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -172,8 +172,6 @@ export function createApp(parts: Parts): App {
   const urls = urlsByBase();
   const unchanged = createUnchanged(parts.db);
   let document: object | null = null;
-  // In a checkout git is asked for the commit: once, and only when somebody asks for it.
-  let version: ReturnType<Context["version"]> | null = null;
   const openApi = (baseUrl: string): unknown => ({ ...(document ??= apiDocument(baseUrl)), servers: [{ url: urls(baseUrl).apiRoot }] });
   const rates = createRates(parts.rates);
   const { bySession, ...who } = whoIsWho(store, unchanged);
@@ -297,8 +295,15 @@ function urlsByBase(): (baseUrl: string) => Urls {
   };
 }
 
+/** The version of this program. In a checkout git is asked for the commit: once, and not before somebody asks. */
+function versionOnce(): Context["version"] {
+  let known: ReturnType<Context["version"]> | null = null;
+  return () => (known ??= { ...buildInfo(), schema: schemaVersion() });
+}
+
 /** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */
-export const apiDocument = (baseUrl: string): object => openApiDocument(operations, { ...DOCUMENT, serverUrl: urlsFor(baseUrl).apiRoot });
+export const apiDocument = (baseUrl: string): object =>
+  openApiDocument(operations, { ...DOCUMENT, serverUrl: urlsFor(baseUrl).apiRoot });
 
 /** One transaction for all reads of a handler. It also saves each statement the locks of a transaction of its own. */
 function reading(db: Db): <T>(work: () => T) => T {

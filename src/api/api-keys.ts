@@ -23,7 +23,10 @@ const expiresAt = (absent: string) =>
   Maybe(
     CheckedByHandler(
       { minimum: 0 },
-      Type.Integer({ maximum: LATEST_EXPIRY, description: `When the key ends, whole epoch seconds in the future; 0 is never. ${absent}` }),
+      Type.Integer({
+        maximum: LATEST_EXPIRY,
+        description: `When the key ends, whole epoch seconds in the future; 0 is never. ${absent}`,
+      }),
     ),
   );
 

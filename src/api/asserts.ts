@@ -140,7 +140,11 @@ export const assertArtifact = operation({
   query: Closed({
     flow_name: Type.Optional(Type.String()),
     environment_name: Type.Optional(Type.String({ description: "Not together with `policy_name`" })),
-    policy_name: Repeated(Type.String(), { description: "Not together with `environment_name`. Policies that must all be satisfied, each evaluated once; they need not be attached to anything" }),
+    policy_name: Repeated(Type.String(), {
+      description:
+        "Not together with `environment_name`. Policies that must all be satisfied, each evaluated once; they need not " +
+        "be attached to anything",
+    }),
   }),
   body: NO_BODY,
   responses: {

@@ -6,11 +6,13 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
   title: "Assay API",
   description: [
     "Evidence about software delivery: what was built, tested and approved, and the verdicts that follow from it.",
-    "Send an API key as bearer token, or as user name of HTTP basic authentication. Somebody who signed in at `/login` is known by " +
-      "the cookie of their browser; their changes bring the token that `/session` gives, in the header `X-CSRF-Token`.",
-    "Texts in requests hold no U+0000 and no lone surrogates, in keys and values alike, and JSON nests at most 128 levels deep: " +
-      "anything else is a 400. List parameters take repeated keys, or one key with values joined by commas. Every answer has the " +
-      "header `X-Request-ID`. What is deprecated goes on to work and says so in the headers `Deprecation` and `Link` of its answers.",
+    "Send an API key as bearer token, or as user name of HTTP basic authentication. Somebody who signed in at " +
+      "`/login` is known by the cookie of their browser; their changes bring the token that `/session` gives, in the " +
+      "header `X-CSRF-Token`.",
+    "Texts in requests hold no U+0000 and no lone surrogates, in keys and values alike, and JSON nests at most 128 " +
+      "levels deep: anything else is a 400. List parameters take repeated keys, or one key with values joined by " +
+      "commas. Every answer has the header `X-Request-ID`. Deprecated operations, parameters and fields still work; " +
+      "answers to requests that use them have the headers `Deprecation` and `Link`.",
   ].join("\n\n"),
   license: { name: "Apache-2.0", identifier: "Apache-2.0" },
   // Whoever runs a server answers for it: there is no address that is right for all installations.
@@ -23,7 +25,8 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Attestation: "Records that something was checked, with their evidence.",
     "Audit Log": "The history of memberships and roles.",
     Builds: "First reports of artifacts, with statistics.",
-    Controls: "Demands with a name and versions that policies refer to, the decisions on them, and where they are enforced.",
+    Controls:
+      "Demands with a name and versions that policies refer to, the decisions on them, and where they are enforced.",
     "Custom Attestation Types": "Attestation types of an organization, with a schema and rules of its own.",
     Deployments: "Starts of artifacts in environments, with their lead times.",
     EnvDiff: "The difference between two snapshots.",

@@ -6,7 +6,9 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord } from "../domain/compliance/environment.ts";
-import { BOUND_PATTERN, INTERVAL_PATTERN, beginsBeyond, parseBound, parseInterval, resolvePosition } from "../domain/snappish.ts";
+import {
+  BOUND_PATTERN, INTERVAL_PATTERN, beginsBeyond, parseBound, parseInterval, resolvePosition,
+} from "../domain/snappish.ts";
 import type { Position } from "../domain/snappish.ts";
 import { describeEvent, kindOf } from "../domain/snapshot/events.ts";
 import { compareUrl } from "../domain/urls.ts";
@@ -55,7 +57,8 @@ const EnvironmentEvent = named(
 type EventValue = Static<typeof EnvironmentEvent>;
 
 const PAGES = pages({ perPage: 15, most: 100 });
-const Bound = (description: string) => CheckedByHandler({ pattern: BOUND_PATTERN }, Type.Optional(Type.String({ description })));
+const Bound = (description: string) =>
+  CheckedByHandler({ pattern: BOUND_PATTERN }, Type.Optional(Type.String({ description })));
 const Moment = (description: string) => Type.Optional(Type.Number({ description }));
 
 export const getEnvEvents = operation({
@@ -80,7 +83,10 @@ export const getEnvEvents = operation({
     repo_name: Repeated(Type.String(), { description: "Only artifacts that then had provenance from one of these repositories" }),
     start_ts: Moment("As `from`"),
     end_ts: Moment("As `to`"),
-    start: Bound( "First snapshot, 1 unless given: an index, a negative one from the latest, `NOW`, `1hour`, `2days`, `30mins` ago, or a unix timestamp above 1000000000"),
+    start: Bound(
+      "First snapshot, 1 unless given: an index, a negative one from the latest, `NOW`, `1hour`, `2days`, `30mins` ago, or " +
+        "a unix timestamp above 1000000000",
+    ),
     end: Bound("Last snapshot, `NOW` unless given; as `start`"),
     from: Moment("Epoch seconds: what was reported then or later"),
     to: Moment("Epoch seconds: what was reported then or earlier"),

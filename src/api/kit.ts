@@ -33,7 +33,7 @@ export type Context = {
   now(): number;
   /** The OpenAPI document of this server. */
   openApi(): unknown;
-  /** What this program is: `commit` is null where the build could not tell, `schema` is the version of the database schema. */
+  /** Version of this program and of its database schema; `commit` is null where the build could not tell. */
   version(): { version: string; commit: string | null; schema: number };
   /** The organization of the path; only on operations below one. */
   readonly organization: OrganizationRow;

@@ -25,7 +25,9 @@ const VersionResponse = named(
   "VersionResponse",
   Closed({
     version: Type.String({ description: "Version of the server program" }),
-    commit: Nullable(Type.String({ description: "Git commit that the program was built from, `-modified` appended for a changed tree" })),
+    commit: Nullable(
+      Type.String({ description: "Git commit that the program was built from, with `-modified` for a changed tree" }),
+    ),
     schema: Type.Integer({ description: "Version of the database schema" }),
   }),
 );
@@ -37,7 +39,9 @@ export const getVersion = operation({
   path: "/version",
   tag: "Meta",
   summary: "Read the version of the server",
-  description: "Version and commit of the program, and the version of its database schema. Needs no login. `commit` is null where the build could not tell.",
+  description:
+    "Version and commit of the program, and the version of its database schema. Needs no login. `commit` is null where " +
+    "the build could not tell.",
   permission: "public",
   audit: null,
   params: Closed({}),

@@ -36,7 +36,10 @@ const HttpsWebhook = CheckedByHandler(
 /** The same target as the document shows it: one shape for each type. */
 const PublishedTarget = Type.Union([
   named("SlackNotificationTarget", Closed({ type: OneOf(["SLACK"]), webhook: HttpsWebhook })),
-  named("WebhookNotificationTarget", Closed({ type: OneOf(["WEBHOOK"]), webhook: HttpsWebhook, payload_version: Type.Optional(PayloadVersion) })),
+  named(
+    "WebhookNotificationTarget",
+    Closed({ type: OneOf(["WEBHOOK"]), webhook: HttpsWebhook, payload_version: Type.Optional(PayloadVersion) }),
+  ),
   named("EmailNotificationTarget", Closed({ type: OneOf(["EMAIL"]), emails: Emails })),
 ]);
 

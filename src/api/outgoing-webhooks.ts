@@ -1,7 +1,7 @@
 /**
- * Payload 1.0 of the webhooks that actions and notification configs send (wire-contract 20), as the OpenAPI document shows it. All
- * scalars are strings, and what there is nothing to say of is left out. domain/notification/ makes the payloads; a test validates
- * every kind of them against these shapes.
+ * Payload 1.0 of the webhooks that actions and notification configs send (wire-contract 20), as the OpenAPI document
+ * shows it. All scalars are strings, and what there is nothing to say of is left out. domain/notification/ makes the
+ * payloads; a test validates every kind of them against these shapes.
  */
 import { Type } from "typebox";
 import { PAYLOAD_VERSION } from "../domain/notification/targets.ts";
@@ -11,7 +11,8 @@ import { Closed, OneOf } from "../http/schema.ts";
 
 // No components: oapi-codegen drops those that only webhooks refer to, and then misses them.
 
-const Seconds = (description: string) => Type.String({ pattern: "^[0-9]+$", description: `${description}, whole epoch seconds as text` });
+const Seconds = (description: string) =>
+  Type.String({ pattern: "^[0-9]+$", description: `${description}, whole epoch seconds as text` });
 const TEXT = Type.String();
 const Page = Type.String({ description: "Page for people" });
 const Api = Type.String({ description: "The object in this API" });
@@ -43,7 +44,15 @@ const EnvironmentWebhook = Closed({
         fingerprint: TEXT,
         provenance: Type.Optional(
           Closed(
-            { flow: TEXT, status: Status, commit: TEXT, commit_url: TEXT, html_url: Page, api_url: Api, build_url: TEXT },
+            {
+              flow: TEXT,
+              status: Status,
+              commit: TEXT,
+              commit_url: TEXT,
+              html_url: Page,
+              api_url: Api,
+              build_url: TEXT,
+            },
             { description: "The record in the flow that built it; not there without one" },
           ),
         ),
@@ -63,11 +72,25 @@ const FlowWebhook = Closed({
   api_url: Type.Optional(Type.String({ description: "The flow in this API, where there is no trail" })),
   artifact: Type.Optional(
     Closed({
-      name: TEXT, fingerprint: TEXT, status: Status, commit: TEXT, commit_url: TEXT, html_url: Page, api_url: Api, build_url: TEXT,
+      name: TEXT,
+      fingerprint: TEXT,
+      status: Status,
+      commit: TEXT,
+      commit_url: TEXT,
+      html_url: Page,
+      api_url: Api,
+      build_url: TEXT,
     }),
   ),
   attestation: Type.Optional(
-    Closed({ id: TEXT, name: TEXT, type: TEXT, status: OneOf(["compliant", "non-compliant"]), html_url: Page, api_url: Api }),
+    Closed({
+      id: TEXT,
+      name: TEXT,
+      type: TEXT,
+      status: OneOf(["compliant", "non-compliant"]),
+      html_url: Page,
+      api_url: Api,
+    }),
   ),
 });
 
@@ -81,7 +104,8 @@ const KeyExpiryWebhook = Closed({
 const SITE = "https://assay.example.com";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const DELIVERY =
-  "Messages of one target arrive in order, each at least once. Every 2xx accepts one; after anything else, and after a timeout, it is sent again.";
+  "Messages of one target arrive in order, each at least once. Any 2xx accepts a message; any other answer, or a " +
+  "timeout, is retried.";
 
 export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
   {
@@ -91,13 +115,20 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
     description: `Sent to the WEBHOOK targets of environment actions. ${DELIVERY}`,
     payload: EnvironmentWebhook,
     example: {
-      version: PAYLOAD_VERSION, timestamp: "1769860800", org: "acme", environment: "production", event_type: "STARTED_ARTIFACT",
-      description: "Artifact registry.example.com/payments:1.4.0 started running (2 instances, compliant) in environment production",
+      version: PAYLOAD_VERSION,
+      timestamp: "1769860800",
+      org: "acme",
+      environment: "production",
+      event_type: "STARTED_ARTIFACT",
+      description:
+        "Artifact example.com/payments:1.4.0 started running (2 instances, compliant) in environment production",
       snapshot: {
-        index: "42", status: "compliant",
-        html_url: `${SITE}/acme/environments/production/42`, api_url: `${SITE}/api/v2/snapshots/acme/production/42`,
+        index: "42",
+        status: "compliant",
+        html_url: `${SITE}/acme/environments/production/42`,
+        api_url: `${SITE}/api/v2/snapshots/acme/production/42`,
       },
-      artifact: { name: "registry.example.com/payments:1.4.0", fingerprint: FINGERPRINT },
+      artifact: { name: "example.com/payments:1.4.0", fingerprint: FINGERPRINT },
     },
   },
   {
@@ -107,11 +138,17 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
     description: `Sent to the WEBHOOK targets of flow actions. ${DELIVERY}`,
     payload: FlowWebhook,
     example: {
-      version: PAYLOAD_VERSION, timestamp: "1769860800", org: "acme", flow: "payments", event_type: "STARTED_TRAIL",
+      version: PAYLOAD_VERSION,
+      timestamp: "1769860800",
+      org: "acme",
+      flow: "payments",
+      event_type: "STARTED_TRAIL",
       description: "Trail release-1.4.0 began in flow payments",
       trail: {
-        name: "release-1.4.0", status: "incomplete",
-        html_url: `${SITE}/acme/flows/payments/trails/release-1.4.0`, api_url: `${SITE}/api/v2/trails/acme/payments/release-1.4.0`,
+        name: "release-1.4.0",
+        status: "incomplete",
+        html_url: `${SITE}/acme/flows/payments/trails/release-1.4.0`,
+        api_url: `${SITE}/api/v2/trails/acme/payments/release-1.4.0`,
       },
     },
   },
@@ -119,12 +156,21 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
     id: "api_key_expiry",
     tag: "Notification Config",
     summary: "An API key is about to end",
-    description: `Sent to the WEBHOOK targets of the notification config of that name, 14 and 3 days before. ${DELIVERY}`,
+    description: `Sent to the WEBHOOK targets of the notification config, 14 and 3 days before. ${DELIVERY}`,
     payload: KeyExpiryWebhook,
     example: {
-      version: PAYLOAD_VERSION, timestamp: "1769860800", org: "acme", event_type: "API_KEY_EXPIRY",
-      description: "The API key of service account ci-bot in organization acme (CI) ends in 3 days, on 2026-02-03 12:00 UTC",
-      api_key: { id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6", description: "CI", service_account: "ci-bot", expires_at: "1770120000" },
+      version: PAYLOAD_VERSION,
+      timestamp: "1769860800",
+      org: "acme",
+      event_type: "API_KEY_EXPIRY",
+      description:
+        "The API key of service account ci-bot in organization acme (CI) ends in 3 days, on 2026-02-03 12:00 UTC",
+      api_key: {
+        id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6",
+        description: "CI",
+        service_account: "ci-bot",
+        expires_at: "1770120000",
+      },
     },
   },
 ];

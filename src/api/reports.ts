@@ -39,7 +39,7 @@ function report({ id, type, summary, example }: ReportType) {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },
       404: { description: "No such environment", schema: Message },
-      409: { description: "The environment was archived or renamed while the report was read: try again", schema: Message },
+      409: { description: "The environment was archived or renamed meanwhile: try again", schema: Message },
     },
     example: { params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` }, body: { artifacts: [example] } },
     async prepare(context, { params, body, unread }) {

@@ -34,7 +34,13 @@ export const getSnapshot = operation({
     "What was running, whether it was compliant and why, and how it came to be so. Artifacts with `now` 0 stopped with this snapshot. A snapshot of a logical environment holds the artifacts of its members.",
   permission: "environment:read",
   audit: null,
-  params: Closed({ ...params, snapshot_expression: CheckedByHandler({ pattern: SNAPSHOT_EXPRESSION_PATTERN }, Type.String({ description: EXPRESSIONS })) }),
+  params: Closed({
+    ...params,
+    snapshot_expression: CheckedByHandler(
+      { pattern: SNAPSHOT_EXPRESSION_PATTERN },
+      Type.String({ description: EXPRESSIONS }),
+    ),
+  }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
@@ -107,7 +113,9 @@ export const listSnapshots = operation({
       Type.Optional(
         Type.String({
           default: EVERYTHING,
-          description: "`A..B`, both included; sides as for one snapshot, or `NOW` for the latest, which an omitted side is; empty for all",
+          description:
+            "`A..B`, both included; sides as for one snapshot, or `NOW` for the latest, which an omitted side is; " +
+            "empty for all",
         }),
       ),
     ),

@@ -263,7 +263,10 @@ export const listTrailsForOrg = operation({
   params: OrgPath,
   query: Closed({
     flow: Type.Optional(Type.String({ description: "Name of a flow" })),
-    flow_tag: CheckedByHandler({ pattern: String.raw`^[^\x00=]*=[^\x00]*$` }, Type.Optional(Type.String({ description: "`key=value`: trails of the flows with that tag" }))),
+    flow_tag: CheckedByHandler(
+      { pattern: String.raw`^[^\x00=]*=[^\x00]*$` },
+      Type.Optional(Type.String({ description: "`key=value`: trails of the flows with that tag" })),
+    ),
     fingerprint: Type.Optional(Type.String({ description: "Trails to which this artifact was reported; the first 5 characters or more" })),
     ...PAGES.query,
   }),

@@ -10,14 +10,18 @@ type TimeWindow = { from: number; to: number };
 export const WINDOW_DAYS = 28;
 
 /**
- * Properties for the query schema of a window given in epoch seconds. Clients write its names in two ways; the second one is served
- * and not published, because generated code would have one name for both.
+ * Properties for the query schema of a window given in epoch seconds. Clients write its names in two ways; the second
+ * one is served and not published, because generated code would have one name for both.
  */
 export const EpochWindow = {
   start_ts: Type.Optional(
-    Type.Number({ description: `Begin in epoch seconds; unless given ${WINDOW_DAYS} days before the end. \`start-ts\` is the same` }),
+    Type.Number({
+      description: `Begin in epoch seconds; unless given ${WINDOW_DAYS} days before the end. \`start-ts\` is the same`,
+    }),
   ),
-  end_ts: Type.Optional(Type.Number({ description: "End in epoch seconds, included; unless given the present. `end-ts` is the same" })),
+  end_ts: Type.Optional(
+    Type.Number({ description: "End in epoch seconds, included; unless given the present. `end-ts` is the same" }),
+  ),
   "start-ts": Unpublished(Type.Optional(Type.Number())),
   "end-ts": Unpublished(Type.Optional(Type.Number())),
 };
@@ -31,7 +35,8 @@ export function epochWindow(query: { start_ts?: number; end_ts?: number; "start-
 const TEXT_DAYS = 30;
 const TEXT_FORM = "ISO 8601, a date or a date with a time; without a zone it is UTC";
 
-const IsoTime = (description: string) => CheckedByHandler({ pattern: ISO_TIME_PATTERN }, Type.Optional(Type.String({ description })));
+const IsoTime = (description: string) =>
+  CheckedByHandler({ pattern: ISO_TIME_PATTERN }, Type.Optional(Type.String({ description })));
 
 /** Properties for the query schema of a window given as text. */
 export const TextWindow = {
@@ -39,7 +44,10 @@ export const TextWindow = {
   to: IsoTime(`End, included, also when it is a whole day: ${TEXT_FORM}; unless given the present`),
 };
 
-/** The window of such a query; an empty text is none. @param now epoch seconds. @throws AppError invalid on `from` and `to`. */
+/**
+ * The window of such a query; an empty text is none. @param now epoch seconds. @throws AppError invalid on `from` and
+ * `to`.
+ */
 export function textWindow(query: { from?: string; to?: string }, now: number): TimeWindow {
   const [from, to] = [query.from ? parseIsoTime(query.from) : undefined, query.to ? parseIsoTime(query.to, true) : now];
   if (from === null || to === null) {

@@ -1,6 +1,7 @@
 /**
- * Tells callers that they use something deprecated: the header `Deprecation` with the date since when it is (RFC 9745), and
- * `Link` (RFC 8288) to the documentation and to what replaces it. Operations and the shapes of their queries and bodies declare it.
+ * Tells callers that they use something deprecated: the header `Deprecation` with the date since when it is (RFC 9745),
+ * and `Link` (RFC 8288) to the documentation and to what replaces it. Operations and the shapes of their queries and
+ * bodies declare it.
  */
 import type Koa from "koa";
 import type { TSchema } from "typebox";
@@ -26,12 +27,16 @@ export function deprecatedOf<Context>(operation: AnyOperation<Context>): Depreca
 
 function namesIn(schema: TSchema): Names {
   const { properties = {} } = schema as { properties?: Record<string, { "x-deprecation"?: Deprecation }> };
-  return new Map(Object.entries(properties).flatMap(([name, shape]) => (shape["x-deprecation"] ? [[name, shape["x-deprecation"]] as const] : [])));
+  return new Map(
+    Object.entries(properties).flatMap(([name, shape]) =>
+      shape["x-deprecation"] ? [[name, shape["x-deprecation"]] as const] : [],
+    ),
+  );
 }
 
 /**
- * Sets the headers of a request to `operation` that sent these values: of the query, then of the body once it was read. A value that
- * is absent, empty or null is not used: clients send such for everything that nobody asked for.
+ * Sets the headers of a request to `operation` that sent these values: of the query, then of the body once it was read.
+ * A value that is absent, empty or null is not used: clients send such for everything that nobody asked for.
  * @param root public address of the server, without a trailing slash
  */
 export function announceDeprecation<Context>(
@@ -49,7 +54,9 @@ export function announceDeprecation<Context>(
   const links = [`<${root}/api/v2/doc/>; rel="deprecation"; type="text/html"`];
   const { successor } = operation.deprecation ?? {};
   if (successor !== undefined) {
-    const path = successor.replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent((ctx.params[name] ?? "").toWellFormed()));
+    const path = successor.replace(/\{(\w+)\}/g, (_all, name: string) =>
+      encodeURIComponent((ctx.params[name] ?? "").toWellFormed()),
+    );
     links.push(`<${root}/api/v2${path}>; rel="successor-version"`);
   }
   ctx.res.setHeader("Link", links.join(", "));
@@ -67,5 +74,6 @@ function usedOf(names: Names, values: unknown): Deprecation[] {
 export function setHeaders(ctx: Koa.Context, headers: Readonly<Record<string, string>>): void {
   const announced = ctx.res.getHeader("Link");
   ctx.set(headers);
-  if (typeof announced === "string" && headers["Link"] !== undefined) ctx.res.setHeader("Link", `${headers["Link"]}, ${announced}`);
+  if (typeof announced === "string" && headers["Link"] !== undefined)
+    ctx.res.setHeader("Link", `${headers["Link"]}, ${announced}`);
 }

@@ -147,7 +147,8 @@ export function mountOperations<Context, M extends Membership>(house: House<Cont
     const operationOf = (route: Route): AnyOperation<Context> => served.get(route) as AnyOperation<Context>;
     const paramsOf = (route: Route): Record<string, string> => route.params(path, route.captures(path));
     // The router keeps the order of registration, so the first match is the most specific one.
-    const answers = (route: Route): boolean => canAnswer(operationOf(route), operationOf(known[0] as Route).path, () => paramsOf(route));
+    const answers = (route: Route): boolean =>
+      canAnswer(operationOf(route), operationOf(known[0] as Route).path, () => paramsOf(route));
     const route = pathAndMethod.find(answers);
     if (route) return route.stack[0]?.(Object.assign(ctx, { params: paramsOf(route) }) as never, next);
     const allowed = new Set(known.filter(answers).flatMap((layer) => layer.methods));

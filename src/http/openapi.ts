@@ -1,14 +1,17 @@
 /**
- * The OpenAPI 3.1 document, derived from the operations. Named shapes become components; statuses and headers that follow from the
- * kind of an operation are filled in, so that no operation can forget them.
+ * The OpenAPI 3.1 document, derived from the operations. Named shapes become components; statuses and headers that
+ * follow from the kind of an operation are filled in, so that no operation can forget them.
  *
- * The document is input for generators of clients, which understand less than JSON Schema has words for. What means the same is
- * therefore written in the way that openapi-python-client, oapi-codegen and openapi-typescript all read (`make openapi-check`).
+ * The document is input for generators of clients, which understand less than JSON Schema has words for. What means the
+ * same is therefore written in the way that openapi-python-client, oapi-codegen and openapi-typescript all read (`make
+ * openapi-check`).
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { isOrgPermission } from "../domain/access.ts";
 import { deprecatedOf } from "./deprecation.ts";
+import { createSchemaWriter, sentenceOf } from "./openapi-schemas.ts";
+import type { SchemaWriter } from "./openapi-schemas.ts";
 import type { AnyOperation, ResponseShape } from "./operation.ts";
 import { compareRoutes } from "./route-order.ts";
 import { Closed, Message, ValidationError, named } from "./schema.ts";
@@ -28,7 +31,14 @@ export type DocumentFacts = {
 };
 
 /** A message that this server sends to an address that somebody named. Every 2xx accepts it. */
-export type OutgoingWebhook = { id: string; tag: string; summary: string; description: string; payload: TSchema; example: unknown };
+export type OutgoingWebhook = {
+  id: string;
+  tag: string;
+  summary: string;
+  description: string;
+  payload: TSchema;
+  example: unknown;
+};
 
 /** The document as a plain value; unlisted and removed operations are left out. */
 export function openApiDocument(operations: readonly AnyOperation<never>[], facts: DocumentFacts): Json {
@@ -42,16 +52,30 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
   const paths: Record<string, Json> = {};
   for (const [index, operation] of published.entries()) {
     const path = operation.path.replace(/\*\}/g, "}");
-    const described = { ...describe(operation), ...requests[index], responses: responsesOf(operation, schemas), ...access(operation) };
+    const described = {
+      ...describe(operation),
+      ...requests[index],
+      responses: responsesOf(operation, schemas),
+      ...access(operation),
+    };
     paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described };
   }
   const responses = Object.fromEntries(
-    Object.entries(SHARED).map(([name, shape]: [string, Shared]) => [name, describeResponse(shape, shape.headers ?? {}, schemas)]),
+    Object.entries(SHARED).map(([name, shape]: [string, Shared]) => [
+      name,
+      describeResponse(shape, shape.headers ?? {}, schemas),
+    ]),
   );
   const tags = [...new Set([...published, ...facts.webhooks].map(({ tag }) => tag))].sort();
   return {
     openapi: "3.1.0",
-    info: { title: facts.title, version: "2.0", description: facts.description, contact: facts.contact, license: facts.license },
+    info: {
+      title: facts.title,
+      version: "2.0",
+      description: facts.description,
+      contact: facts.contact,
+      license: facts.license,
+    },
     servers: [{ url: facts.serverUrl }],
     security: KEYS,
     tags: tags.map((name) => ({ name, ...(facts.tags[name] === undefined ? {} : { description: facts.tags[name] }) })),
@@ -104,8 +128,12 @@ function requestOf(operation: AnyOperation<never>, schemas: SchemaWriter): Json 
 
 function parametersOf(operation: AnyOperation<never>, place: "path" | "query", schemas: SchemaWriter): Json[] {
   const shapes: TSchema = place === "path" ? operation.params : operation.query;
-  const { properties = {}, required = [] } = shapes as unknown as { properties?: Record<string, TSchema>; required?: string[] };
-  const examples: Record<string, string> = (place === "path" ? operation.example.params : operation.example.query) ?? {};
+  const { properties = {}, required = [] } = shapes as unknown as {
+    properties?: Record<string, TSchema>;
+    required?: string[];
+  };
+  const examples: Record<string, string> =
+    (place === "path" ? operation.example.params : operation.example.query) ?? {};
   const published = Object.entries(properties).filter(([, shape]) => !(shape as Json)["x-unpublished"]);
   return published.map(([name, shape]) => {
     const { description, deprecated, ...rest } = shape as Json;
@@ -124,12 +152,6 @@ function parametersOf(operation: AnyOperation<never>, place: "path" | "query", s
   });
 }
 
-/** The description of a shape, with the date since when it is deprecated. */
-function sentenceOf(shape: TSchema): string {
-  const { description, "x-deprecation": deprecation } = shape as { description?: string; "x-deprecation"?: { since: string } };
-  return deprecation ? `${description ?? ""}. Deprecated since ${deprecation.since}`.replace(/^\. /, "") : (description ?? "");
-}
-
 /** An example as its parameter has it; in the literals it is the text of a request. */
 function typedExample(shape: Json, text: string): unknown {
   if (shape["type"] === "array") return text.split(",").map((item) => typedExample(shape["items"] as Json, item));
@@ -141,11 +163,16 @@ function requestBody(operation: AnyOperation<never>, schemas: SchemaWriter): Jso
   const { body, example } = operation;
   if (body.kind === "none") return {};
   if (body.kind === "json") {
-    const content = { schema: schemas.ofRequest(body.schema), ...(example.body === undefined ? {} : { example: example.body }) };
+    const content = {
+      schema: schemas.ofRequest(body.schema),
+      ...(example.body === undefined ? {} : { example: example.body }),
+    };
     return { requestBody: { required: !body.optional, content: { "application/json": content } } };
   }
   const { part, file } = body;
-  const files = file ? { [file.part]: Type.Optional(Type.String({ format: "binary", description: file.description })) } : {};
+  const files = file
+    ? { [file.part]: Type.Optional(Type.String({ format: "binary", description: file.description })) }
+    : {};
   const sample = { [part]: example.body, ...(example.file && file ? { [file.part]: example.file } : {}) };
   const content = {
     schema: schemas.ofRequest(named(body.component, Closed({ [part]: body.schema as TSchema, ...files }))),
@@ -155,7 +182,10 @@ function requestBody(operation: AnyOperation<never>, schemas: SchemaWriter): Jso
   return { requestBody: { required: true, content: { "multipart/form-data": content } } };
 }
 
-function describeWebhook({ id, tag, summary, description, payload, example }: OutgoingWebhook, schemas: SchemaWriter): Json {
+function describeWebhook(
+  { id, tag, summary, description, payload, example }: OutgoingWebhook,
+  schemas: SchemaWriter,
+): Json {
   return {
     operationId: id,
     tags: [tag],
@@ -170,19 +200,30 @@ function describeWebhook({ id, tag, summary, description, payload, example }: Ou
 /** Headers of answers, as components: most stand on every one of them. */
 const HEADERS: Readonly<Record<string, Json>> = {
   "X-Request-ID": {
-    description: "Id of the request in the server's log: the one that the request brought in this header, else a new one",
+    description:
+      "Id of the request in the server's log: the one that the request brought in this header, else a new one",
     schema: { type: "string" },
   },
   ETag: { description: "Validator of the answer, for `If-None-Match`", schema: { type: "string" } },
-  "Retry-After": { description: "Seconds after which the request may be sent again", schema: { type: "integer", minimum: 0 } },
+  "Retry-After": {
+    description: "Seconds after which the request may be sent again",
+    schema: { type: "integer", minimum: 0 },
+  },
   "WWW-Authenticate": { description: "How to authenticate (RFC 9110)", schema: { type: "string" } },
   "Content-Disposition": { description: "Name of the file (RFC 6266)", schema: { type: "string" } },
-  "Content-Range": { description: "Which bytes these are, or how many there are (RFC 9110)", schema: { type: "string" } },
+  "Content-Range": {
+    description: "Which bytes these are, or how many there are (RFC 9110)",
+    schema: { type: "string" },
+  },
   Deprecation: {
-    description: "Since when what the request uses is deprecated, as `@` and epoch seconds (RFC 9745); not sent for a request that uses nothing deprecated",
+    description:
+      "Since when something that the request uses is deprecated, as `@` and epoch seconds (RFC 9745)",
     schema: { type: "string", pattern: "^@[0-9]+$" },
   },
-  Link: { description: "Other addresses (RFC 8288): further pages, what replaces something deprecated, its documentation", schema: { type: "string" } },
+  Link: {
+    description: "Other addresses (RFC 8288): further pages, what replaces something deprecated, its documentation",
+    schema: { type: "string" },
+  },
 };
 
 /** All statuses of an operation with the shape of their body: declared ones and those that follow from its kind. */
@@ -213,19 +254,27 @@ function responsesOf(operation: AnyOperation<never>, schemas: SchemaWriter): Jso
 type Headers = Readonly<Record<string, TSchema | null>>;
 
 function describeResponse(
-  { description, schema, contentType = "application/json" }: Pick<ResponseShape, "description" | "schema" | "contentType">,
+  {
+    description,
+    schema,
+    contentType = "application/json",
+  }: Pick<ResponseShape, "description" | "schema" | "contentType">,
   headers: Headers,
   schemas: SchemaWriter,
 ): Json {
   const types = typeof contentType === "string" ? [contentType] : contentType;
   const described = Object.entries({ "X-Request-ID": null, ...headers }).map(([name, shape]) => [
     name,
-    shape === null || name in HEADERS ? { $ref: `#/components/headers/${name}` } : { schema: schemas.ofResponse(shape) },
+    shape === null || name in HEADERS
+      ? { $ref: `#/components/headers/${name}` }
+      : { schema: schemas.ofResponse(shape) },
   ]);
   return {
     description,
     headers: Object.fromEntries(described) as Json,
-    ...(schema ? { content: Object.fromEntries(types.map((type) => [type, { schema: schemas.ofResponse(schema) }])) } : {}),
+    ...(schema
+      ? { content: Object.fromEntries(types.map((type) => [type, { schema: schemas.ofResponse(schema) }])) }
+      : {}),
   };
 }
 
@@ -233,9 +282,23 @@ type Shared = { status: number; description: string; schema: TSchema | null; hea
 
 /** Answers that follow from the kind of an operation; a status that an operation declares itself counts more. */
 const SHARED = {
-  NotModified: { status: 304, description: "Not modified: the caller has it already, as `If-None-Match` says", schema: null, headers: { ETag: null } },
-  NotValid: { status: 400, description: "Something in the request is not valid; `errors` has one text per field", schema: ValidationError },
-  Unauthenticated: { status: 401, description: "No valid API key", schema: Message, headers: { "WWW-Authenticate": null } },
+  NotModified: {
+    status: 304,
+    description: "Not modified: the caller has it already, as `If-None-Match` says",
+    schema: null,
+    headers: { ETag: null },
+  },
+  NotValid: {
+    status: 400,
+    description: "Something in the request is not valid; `errors` has one text per field",
+    schema: ValidationError,
+  },
+  Unauthenticated: {
+    status: 401,
+    description: "No valid API key",
+    schema: Message,
+    headers: { "WWW-Authenticate": null },
+  },
   Forbidden: {
     status: 403,
     description: "The role does not allow it, the organization has the feature off, or it is not visible to the caller",
@@ -244,7 +307,10 @@ const SHARED = {
   BodyTimeout: { status: 408, description: "The body did not arrive in time", schema: Message },
   TooLarge: { status: 413, description: "The body or one of its parts is larger than its limit", schema: Message },
   RangeNotSatisfiable: {
-    status: 416, description: "The requested range lies outside the file", schema: Message, headers: { "Content-Range": null },
+    status: 416,
+    description: "The requested range lies outside the file",
+    schema: Message,
+    headers: { "Content-Range": null },
   },
   TooManyRequests: {
     status: 429,
@@ -253,7 +319,10 @@ const SHARED = {
     headers: { "Retry-After": null },
   },
   Unavailable: {
-    status: 503, description: "The server cannot do it at the moment, and nothing was stored", schema: Message, headers: { "Retry-After": null },
+    status: 503,
+    description: "The server cannot do it at the moment, and nothing was stored",
+    schema: Message,
+    headers: { "Retry-After": null },
   },
   ReadOnly: {
     status: 507,
@@ -277,79 +346,3 @@ function sharedBy({ method, path, permission, query, body, responses }: AnyOpera
     ...(method === "GET" ? [] : (["ReadOnly"] as const)),
   ];
 }
-
-export type SchemaWriter = ReturnType<typeof createSchemaWriter>;
-
-/** Text without U+0000, which storage refuses everywhere. Written so that the regular expressions of all languages know it. */
-const NO_NUL = String.raw`^[^\x00]*$`;
-/** Keywords of the kit, which are no JSON Schema. */
-const OWN_KEYWORDS: readonly string[] = ["x-component", "x-repeated", "x-reserved", "x-deprecation", "x-published", "x-unpublished"];
-/** The keys of a TypeBox record whose keys are any text. */
-const ANY_KEY: readonly string[] = ["^.*$", "^(.*)$"];
-
-/** Writes schemas as they stand in the document: named shapes by reference, collected in `components`. */
-export function createSchemaWriter() {
-  const components: Record<string, Json> = {};
-
-  function write(value: unknown, isRequest: boolean): unknown {
-    if (Array.isArray(value)) return value.map((item) => write(item, isRequest));
-    if (typeof value !== "object" || value === null) return value;
-    const { "x-published-as": published, "x-component": component } = value as { "x-published-as"?: TSchema; "x-component"?: string };
-    if (published !== undefined) return write(published, isRequest);
-    if (component === undefined) return plain(value as Json, isRequest);
-    if (!(component in components)) {
-      // Named before it is written, for shapes that contain themselves.
-      components[component] = {};
-      components[component] = plain(value as Json, isRequest);
-    }
-    const { deprecated, description } = value as Json;
-    const isOnlyHere = (value as Json)["x-deprecation"] !== undefined;
-    return { $ref: `#/components/schemas/${component}`, ...(isOnlyHere ? { deprecated, description } : {}) };
-  }
-
-  function plain(schema: Json, isRequest: boolean): Json {
-    const { "x-published": published = {}, ...declared } = schema;
-    const kept = Object.entries({ ...declared, ...(published as Json) }).filter(([key]) => !OWN_KEYWORDS.includes(key));
-    const written = Object.fromEntries(kept.map(([key, item]) => [key, keyword(key, item, isRequest)])) as Json;
-    if (schema["x-deprecation"]) written["description"] = sentenceOf(schema as unknown as TSchema);
-    if (isRequest) withoutNul(written);
-    return readable(written);
-  }
-
-  function keyword(key: string, value: unknown, isRequest: boolean): unknown {
-    if (VALUES.includes(key)) return value;
-    if (!MAPS.includes(key)) return write(value, isRequest);
-    return Object.fromEntries(Object.entries(value as Json).map(([name, item]) => [name, write(item, isRequest)]));
-  }
-
-  return {
-    components,
-    ofRequest: (schema: TSchema): Json => write(schema, true) as Json,
-    ofResponse: (schema: TSchema): Json => write(schema, false) as Json,
-  };
-}
-
-/** Keywords that hold values and not schemas, and those that hold schemas by name. */
-const VALUES: readonly string[] = ["default", "const", "enum", "examples", "example", "required"];
-const MAPS: readonly string[] = ["properties", "patternProperties"];
-
-/** Every text of a request that nothing else restricts. */
-function withoutNul(schema: Json): void {
-  if (schema["type"] === "string" && !["pattern", "enum", "const"].some((key) => key in schema) && schema["format"] !== "binary")
-    schema["pattern"] = NO_NUL;
-}
-
-/** The same schema in the words that generators know. */
-function readable(schema: Json): Json {
-  const { anyOf, patternProperties, ...rest } = schema;
-  if (Array.isArray(anyOf)) rest["anyOf"] = (anyOf as Json[]).flatMap((branch) => (isUnion(branch) ? (branch["anyOf"] as Json[]) : [branch]));
-  const patterns = Object.entries((patternProperties ?? {}) as Json);
-  const [pattern, item] = patterns[0] ?? [];
-  if (pattern === undefined) return rest;
-  const anyKey = ANY_KEY.includes(pattern);
-  if (patterns.length > 1 || !(anyKey || rest["additionalProperties"] === false)) return { ...rest, patternProperties };
-  return { ...rest, additionalProperties: item, ...(anyKey ? {} : { propertyNames: { pattern } }) };
-}
-
-/** Whether a schema is nothing but a union, so that its branches may stand in the union around it. */
-const isUnion = (schema: Json): boolean => Object.keys(schema).every((key) => key === "anyOf" || key === "description") && "anyOf" in schema;

@@ -144,8 +144,8 @@ export type Operation<
   description?: string;
   status?: OperationStatus;
   /**
-   * Clients should no longer call it, but may: published as deprecated, and every answer says so. `successor`: URI below the API root
-   * of what replaces it, with the parameters of the path in braces.
+   * Clients should no longer call it, but may: published as deprecated, and every answer says so. `successor`: URI
+   * below the API root of what replaces it, with the parameters of the path in braces.
    */
   deprecation?: Deprecation & { successor?: string };
   permission: Permission;

@@ -1,7 +1,8 @@
 /**
- * Which operations answer a path that several patterns match. The most specific pattern (route-order.ts) has it for the methods
- * that it takes. A more general one goes on to answer for the others, unless the path has a literal of the specific pattern in a
- * place where the general one has a parameter, and that literal can be no value of the parameter: `environments` is no action number.
+ * Which operations answer a path that several patterns match. The most specific pattern (route-order.ts) has it for the
+ * methods that it takes. A more general one goes on to answer for the others, unless the path has a literal of the
+ * specific pattern in a place where the general one has a parameter, and that literal can be no value of the parameter:
+ * `environments` is no action number.
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
@@ -9,7 +10,9 @@ import type { AnyOperation } from "./operation.ts";
 import { literalsUnder } from "./route-order.ts";
 import { validate } from "./validate.ts";
 
-/** By operation, then by the most specific path. There are as many entries as there are overlapping pairs of patterns. */
+/**
+ * By operation, then by the most specific path. There are as many entries as there are overlapping pairs of patterns.
+ */
 const accepted = new WeakMap<object, Map<string, boolean>>();
 
 /**
@@ -32,15 +35,23 @@ function acceptsLiterals<Context>(operation: AnyOperation<Context>, special: str
   let isAccepted = known.get(special);
   if (isAccepted === undefined) {
     const shapes = operation.params.properties as Record<string, TSchema>;
-    isAccepted = Object.entries(literalsUnder(special, operation.path)).every(([name, literal]) => canBe(shapes[name], literal));
+    isAccepted = Object.entries(literalsUnder(special, operation.path)).every(([name, literal]) =>
+      canBe(shapes[name], literal),
+    );
     known.set(special, isAccepted);
   }
   return isAccepted;
 }
 
-/** Whether a parameter of the path can have that value. `x-reserved` lists words that its shape lets pass and nothing is called. */
+/**
+ * Whether a parameter of the path can have that value. `x-reserved` lists words that its shape lets pass and nothing is
+ * called.
+ */
 function canBe(shape: TSchema | undefined, literal: string): boolean {
   if (shape === undefined) return false;
   const { "x-reserved": reserved = [] } = shape as { "x-reserved"?: readonly string[] };
-  return !reserved.includes(literal) && validate(Type.Object({ value: shape }), { value: literal }, "coercing", "path") === null;
+  return (
+    !reserved.includes(literal) &&
+    validate(Type.Object({ value: shape }), { value: literal }, "coercing", "path") === null
+  );
 }

@@ -24,8 +24,9 @@ export function compareRoutes(a: string, b: string): number {
 }
 
 /**
- * The literals of `special` that stand where `general` has a parameter, by the name of the parameter. Both must match one path.
- * `/actions/{org}/environments` under `/actions/{org}/{action_number}` gives `{ action_number: "environments" }`.
+ * The literals of `special` that stand where `general` has a parameter, by the name of the parameter. Both must match
+ * one path. `/actions/{org}/environments` under `/actions/{org}/{action_number}` gives
+ * `{ action_number: "environments" }`.
  */
 export function literalsUnder(special: string, general: string): Record<string, string> {
   const words = segments(special);

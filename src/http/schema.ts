@@ -1,6 +1,7 @@
 /**
- * Small words for writing shapes. A TypeBox value is JSON Schema 2020-12, the dialect of OpenAPI 3.1; a named shape carries
- * its component name in the keyword `x-component`, which survives copying, and becomes `#/components/schemas/NAME`.
+ * Small words for writing shapes. A TypeBox value is JSON Schema 2020-12, the dialect of OpenAPI 3.1; a named shape
+ * carries its component name in the keyword `x-component`, which survives copying, and becomes
+ * `#/components/schemas/NAME`.
  */
 import Type from "typebox";
 import type { Static, TSchema } from "typebox";
@@ -24,8 +25,8 @@ export const Maybe = <T extends TSchema>(schema: T) => Type.Optional(Nullable(sc
 export type Deprecation = { since: string };
 
 /**
- * A parameter of the query, or a field of the body itself, that is deprecated: published as such, and whoever uses it is told
- * (deprecation.ts). The outermost word for its shape: a value that may be null is deprecated as a whole.
+ * A parameter of the query, or a field of the body itself, that is deprecated: published as such, and whoever uses it
+ * is told (deprecation.ts). The outermost word for its shape: a value that may be null is deprecated as a whole.
  */
 export const Deprecated = <T extends TSchema>(since: string, schema: T): T =>
   withKeywords(schema, { deprecated: true, "x-deprecation": { since } satisfies Deprecation });
@@ -34,18 +35,23 @@ export const Deprecated = <T extends TSchema>(since: string, schema: T): T =>
 export const Unpublished = <T extends TSchema>(schema: T): T => withKeywords(schema, { "x-unpublished": true });
 
 /**
- * A shape with keywords that the document publishes and the validator does not check, because the handler does, with a text that
- * helps more. A test holds the two against each other (test/whole/document.test.ts).
+ * A shape with keywords that the document publishes and the validator does not check, because the handler does, with a
+ * text that helps more. A test holds the two against each other (test/whole/document.test.ts).
  */
 export const CheckedByHandler = <T extends TSchema>(
   published: { pattern?: string; format?: string; minimum?: number; propertyNames?: object },
   schema: T,
 ): T => withKeywords(schema, { "x-published": published });
 
-/** As CheckedByHandler, where the published shape has other words altogether, such as one branch for each kind of a thing. */
-export const PublishedAs = <T extends TSchema>(published: TSchema, schema: T): T => withKeywords(schema, { "x-published-as": published });
+/**
+ * As CheckedByHandler, where the published shape has other words altogether, such as a branch for each kind of thing.
+ */
+export const PublishedAs = <T extends TSchema>(published: TSchema, schema: T): T =>
+  withKeywords(schema, { "x-published-as": published });
 
-/** A copy with further keywords. Spreading would lose that a shape is optional: TypeBox keeps that where no enumeration finds it. */
+/**
+ * A copy with further keywords. Spreading would lose that a shape is optional, which TypeBox does not make enumerable.
+ */
 const withKeywords = <T extends TSchema>(schema: T, keywords: Record<string, unknown>): T =>
   Object.assign(Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)), keywords) as T;
 

@@ -1,4 +1,7 @@
-/** The payloads of webhooks have the shapes that the OpenAPI document publishes under `webhooks`, down to the last field. */
+/**
+ * The payloads of webhooks have the shapes that the OpenAPI document publishes under `webhooks`, down to the last
+ * field.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { OUTGOING_WEBHOOKS } from "../../src/api/outgoing-webhooks.ts";
@@ -24,17 +27,35 @@ test("examples have the shape of their payload", () => {
   for (const { id, example } of OUTGOING_WEBHOOKS) assert.is(problemsOf(id, example), null, id);
 });
 
-test("payloads about environments: every trigger, with and without artifact, provenance, snapshots and a known state", () => {
-  const provenance = { flow: "f", state: "NON-COMPLIANT", fingerprint: "a".repeat(64), commit: "", commitUrl: "", buildUrl: "", artifactId: "id" };
-  const artifacts = [{ name: "web", fingerprint: "", provenance: null }, { name: "web", fingerprint: "a".repeat(64), provenance }];
+test("payloads about environments: every trigger, with and without artifact, provenance and snapshot", () => {
+  const provenance = {
+    flow: "f",
+    state: "NON-COMPLIANT",
+    fingerprint: "a".repeat(64),
+    commit: "",
+    commitUrl: "",
+    buildUrl: "",
+    artifactId: "id", selector: {},
+  };
+  const artifacts = [
+    { name: "web", fingerprint: "", provenance: null },
+    { name: "web", fingerprint: "a".repeat(64), provenance },
+  ];
   for (const trigger of ENVIRONMENT_TRIGGERS) {
-    for (const [index, compliant] of [[0, null], [7, true], [8, false]] as const) {
+    for (const [index, compliant] of [
+      [0, null],
+      [7, true],
+      [8, false],
+    ] as const) {
       const moment: Moment = { org: "acme", environment: "prod", index, compliant };
       const notices: Notice[] = [
         { subject: "environment", trigger, at: AT, moment, description: "x" },
-        ...artifacts.map((artifact) => ({ subject: "artifact", trigger, at: AT, moment, artifact, description: "x" }) as const),
+        ...artifacts.map(
+          (artifact) => ({ subject: "artifact", trigger, at: AT, moment, artifact, description: "x" }) as const,
+        ),
       ];
-      for (const notice of notices) assert.is(problemsOf("environment_event", webhookPayload(notice, links)), null, `${trigger} ${notice.subject}`);
+      for (const notice of notices)
+        assert.is(problemsOf("environment_event", webhookPayload(notice, links)), null, `${trigger} ${notice.subject}`);
     }
   }
 });
@@ -43,7 +64,15 @@ test("payloads about flows: every trigger, with and without trail, artifact and 
   for (const trigger of FLOW_TRIGGERS)
     for (const state of ["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"])
       for (const compliant of [true, false]) {
-        const artifact = { id: "id", name: "web", fingerprint: "a".repeat(64), state, commit: "c", commitUrl: "", buildUrl: "" };
+        const artifact = {
+          id: "id",
+          name: "web",
+          fingerprint: "a".repeat(64),
+          state,
+          commit: "c",
+          commitUrl: "",
+          buildUrl: "",
+        };
         const attestation = { id: "id", name: "tests", type: "junit", compliant, by: "ada" };
         for (const facts of [
           { trail: { name: "t", state }, artifact: null, attestation: null },
@@ -51,7 +80,15 @@ test("payloads about flows: every trigger, with and without trail, artifact and 
           { trail: null, artifact, attestation: null },
           { trail: null, artifact: null, attestation },
         ] satisfies Omit<FlowFacts, "org" | "flow">[]) {
-          const notice: Notice = { subject: "flow", trigger, at: AT, description: "x", org: "acme", flow: "build", ...facts };
+          const notice: Notice = {
+            subject: "flow",
+            trigger,
+            at: AT,
+            description: "x",
+            org: "acme",
+            flow: "build",
+            ...facts,
+          };
           assert.is(problemsOf("flow_event", webhookPayload(notice, links)), null, JSON.stringify(notice));
         }
       }
@@ -64,7 +101,9 @@ test("the payload about an API key that ends", () => {
 
 test("a payload with a field that is not published does not fit", () => {
   const [first] = OUTGOING_WEBHOOKS;
-  assert.equal(problemsOf("environment_event", { ...(first?.example as object), more: "x" }), { more: "Extra inputs are not permitted [input: x]" });
+  assert.equal(problemsOf("environment_event", { ...(first?.example as object), more: "x" }), {
+    more: "Extra inputs are not permitted [input: x]",
+  });
 });
 
 test.run();

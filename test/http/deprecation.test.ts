@@ -1,4 +1,6 @@
-/** What is deprecated says so in its answers: operations, query parameters and fields of bodies (RFC 9745, RFC 8288). */
+/**
+ * What is deprecated says so in its answers: operations, query parameters and fields of bodies (RFC 9745, RFC 8288).
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TSchema } from "typebox";
@@ -32,7 +34,10 @@ test("a deprecated operation names its date, its documentation and what replaces
   const body = { name: "older", description: "" };
   const created = await server.call("PUT", "/flows/acme", { key: at.key, body });
   assert.is(created.status, 201);
-  assert.is(announced(created).link, `${DOCUMENTATION}, <http://assay.test/api/v2/flows/acme/template_file>; rel="successor-version"`);
+  assert.is(
+    announced(created).link,
+    `${DOCUMENTATION}, <http://assay.test/api/v2/flows/acme/template_file>; rel="successor-version"`,
+  );
 });
 
 test("refusals of a deprecated operation say so too, and a not modified answer", async () => {
@@ -42,7 +47,10 @@ test("refusals of a deprecated operation say so too, and a not modified answer",
   const invalid = await server.call("PUT", "/flows/acme", { key: at.key, body: {} });
   assert.equal([invalid.status, announced(invalid).deprecation], [400, seconds("2026-08-20")]);
   const { headers } = await server.call("GET", "/artifacts/acme/payments", { key: at.key });
-  const again = await server.call("GET", "/artifacts/acme/payments", { key: at.key, headers: { "If-None-Match": headers.get("etag") ?? "" } });
+  const again = await server.call("GET", "/artifacts/acme/payments", {
+    key: at.key,
+    headers: { "If-None-Match": headers.get("etag") ?? "" },
+  });
   assert.equal([again.status, announced(again).deprecation], [304, seconds("2026-08-20")]);
   const stranger = await server.call("GET", "/artifacts/acme/payments");
   assert.equal([stranger.status, announced(stranger)], [401, NOTHING]);
@@ -54,14 +62,22 @@ test("a deprecated query parameter counts when it has a value, and the links of 
   const used = await server.call("GET", `${path}?interval=1..NOW`, { key: at.key });
   assert.equal([used.status, announced(used)], [200, { deprecation: seconds("2026-05-26"), link: DOCUMENTATION }]);
   // The command-line client always sends it, empty where nobody asked for one.
-  for (const query of ["", "?interval=", "?start=1&end=NOW"]) assert.equal(announced(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);
+  for (const query of ["", "?interval=", "?start=1&end=NOW"])
+    assert.equal(announced(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);
 });
 
 test("a deprecated field of a body counts when it is sent and not null", async () => {
   const body = { name: "staging", type: "K8S", description: "" };
-  const answer = (more: object): Promise<Answer> => server.call("PUT", "/environments/acme", { key: at.key, body: { ...body, ...more } });
-  assert.equal(announced(await answer({ include_scaling: false })), { deprecation: seconds("2026-08-19"), link: DOCUMENTATION });
-  assert.equal(announced(await answer({ require_provenance: true })), { deprecation: seconds("2026-08-20"), link: DOCUMENTATION });
+  const answer = (more: object): Promise<Answer> =>
+    server.call("PUT", "/environments/acme", { key: at.key, body: { ...body, ...more } });
+  assert.equal(announced(await answer({ include_scaling: false })), {
+    deprecation: seconds("2026-08-19"),
+    link: DOCUMENTATION,
+  });
+  assert.equal(announced(await answer({ require_provenance: true })), {
+    deprecation: seconds("2026-08-20"),
+    link: DOCUMENTATION,
+  });
   assert.equal(announced(await answer({ include_scaling: null })), NOTHING);
   assert.equal(announced(await answer({})), NOTHING);
 });
@@ -69,7 +85,10 @@ test("a deprecated field of a body counts when it is sent and not null", async (
 test("what a request can send that is marked as deprecated has a date, and nothing else has one", () => {
   const walk = (value: unknown, place: string): void => {
     if (typeof value !== "object" || value === null) return;
-    const { deprecated = false, "x-deprecation": deprecation } = value as { deprecated?: boolean; "x-deprecation"?: { since: string } };
+    const { deprecated = false, "x-deprecation": deprecation } = value as {
+      deprecated?: boolean;
+      "x-deprecation"?: { since: string };
+    };
     assert.is(deprecation !== undefined, deprecated === true, place);
     if (deprecation) assert.match(deprecation.since, /^\d{4}-\d\d-\d\d$/);
     for (const [key, item] of Object.entries(value)) walk(item, `${place} ${key}`);

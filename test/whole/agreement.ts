@@ -1,7 +1,7 @@
 /**
- * Document and server agree about which requests are valid. Held against each other for every generated request that is JSON as far
- * as its form goes: what the server takes the document takes too, and what the server refuses because of one field the document
- * refuses as well, unless that is beyond schemas (BEYOND_SCHEMAS).
+ * Document and server agree about which requests are valid. Held against each other for every generated request that is
+ * JSON as far as its form goes: what the server takes the document takes too, and what the server refuses because of
+ * one field the document refuses as well, unless that is beyond schemas (BEYOND_SCHEMAS).
  */
 import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -14,18 +14,42 @@ import type { Draft } from "./requests.ts";
 
 type Json = Record<string, any>;
 
-/** Refusals for what no schema tells, by field or by text, each with the reason. Their requests may be such as the document takes. */
+/**
+ * Refusals for what no schema tells, by field or by text, each with the reason. Their requests may be such as the
+ * document takes.
+ */
 const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }[] = [
-  { text: /lone surrogates|nested deeper|finite number|NUL character/, reason: "said of all requests in the description of the API" },
-  { text: /does not exist|already exists|archived|is logical|cannot be changed|in the future/i, reason: "state, or the clock" },
-  { text: /^Only a logical environment includes|^Policies cannot be attached/, reason: "depends on the type, which may be stored alone" },
-  { text: /is reserved|valid snapshot expression|valid interval/, reason: "a word of its own; days that no calendar has" },
-  { text: /^Input should be a valid (?:number|integer) \[/, reason: "how the number is written in the query: schemas speak of values" },
+  {
+    text: /lone surrogates|nested deeper|finite number|NUL character/,
+    reason: "said of all requests in the description of the API",
+  },
+  {
+    text: /does not exist|already exists|archived|is logical|cannot be changed|in the future/i,
+    reason: "state, or the clock",
+  },
+  {
+    text: /^Only a logical environment includes|^Policies cannot be attached/,
+    reason: "depends on the type, which may be stored alone",
+  },
+  {
+    text: /is reserved|valid snapshot expression|valid interval/,
+    reason: "a word of its own; days that no calendar has",
+  },
+  {
+    text: /^Input should be a valid (?:number|integer) \[/,
+    reason: "how the number is written in the query: schemas speak of values",
+  },
   { text: /token of a previous page/, reason: "opaque: only what an answer gave is one" },
   { text: /valid RE2 expression/, reason: "a grammar of its own" },
   { text: /valid URL with scheme and host/, reason: "only asked where the repository has an id and a name too" },
-  { text: /is not allowed as a target|^The (?:URL|host name|address|port) |should be an e-mail address/, reason: "hosts, ports and names: parsed" },
-  { field: /^(?:template|policy)_file$|^type_schema$|^template$/, reason: "the content of a file, or a name list that becomes one" },
+  {
+    text: /is not allowed as a target|^The (?:URL|host name|address|port) |should be an e-mail address/,
+    reason: "hosts, ports and names: parsed",
+  },
+  {
+    field: /^(?:template|policy)_file$|^type_schema$|^template$/,
+    reason: "the content of a file, or a name list that becomes one",
+  },
   { field: /^attestation_data\b/, reason: "judged by the schema of its type, and JSON in a text" },
   { field: /^(?:evaluator|summary)\b/, reason: "jq" },
 ];
@@ -40,7 +64,10 @@ export function createAgreement(published: unknown) {
   const operations = new Map<string, { operation: Json; pointer: string }>();
   for (const [path, methods] of Object.entries(document.paths))
     for (const [method, operation] of Object.entries(methods))
-      operations.set(operation["operationId"] as string, { operation, pointer: `/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}` });
+      operations.set(operation["operationId"] as string, {
+        operation,
+        pointer: `/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}`,
+      });
 
   const problemAt = (pointer: string, value: unknown): string | null => {
     let check = checks.get(pointer);
@@ -56,23 +83,35 @@ export function createAgreement(published: unknown) {
       if (parameter["in"] !== "query") continue;
       const value = sent[parameter["name"]];
       if (value === undefined && !parameter["required"]) continue;
-      const problem = value === undefined ? "required" : problemAt(`${pointer}/parameters/${index}/schema`, typed(parameter["schema"], value));
+      const problem =
+        value === undefined
+          ? "required"
+          : problemAt(`${pointer}/parameters/${index}/schema`, typed(parameter["schema"], value));
       if (problem) return `${parameter["name"]}: ${problem}`;
     }
     const [type] = Object.keys((described["requestBody"]?.content ?? {}) as Json);
     if (type === undefined) return null;
-    if (json === undefined || (json === null && type === "application/json")) return described["requestBody"].required ? "a body is required" : null;
-    const body = type === "application/json" ? json : { ...partOf(operation, json), ...(file === null ? {} : fileOf(operation, file)) };
-    return problemAt(`${pointer}/requestBody/content/${type.replace("/", "~1")}/schema`, JSON.parse(JSON.stringify(body)));
+    if (json === undefined || (json === null && type === "application/json"))
+      return described["requestBody"].required ? "a body is required" : null;
+    const body =
+      type === "application/json"
+        ? json
+        : { ...partOf(operation, json), ...(file === null ? {} : fileOf(operation, file)) };
+    return problemAt(
+      `${pointer}/requestBody/content/${type.replace("/", "~1")}/schema`,
+      JSON.parse(JSON.stringify(body)),
+    );
   }
 
   return function agree(draft: Draft, { status, text }: { status: number; text: string }): void {
-    if (!operations.has(draft.operation.id) || draft.strays || draft.rewrite || Object.keys(draft.headers).length > 0) return;
+    if (!operations.has(draft.operation.id) || draft.strays || draft.rewrite || Object.keys(draft.headers).length > 0)
+      return;
     // Written as a number that JavaScript cannot hold.
     if (JSON.stringify(draft.json)?.includes(HUGE)) return;
     if (status !== 400 && status !== 409 && status !== 404 && status >= 300) return;
     const problem = status === 400 && !draft.query.every((one) => one.length < 2_000) ? "too long" : refusal(draft);
-    const label = `${draft.operation.id}: ${draft.query.join("&")} ${JSON.stringify(draft.json)?.slice(0, 1_500)} was answered ${status} ${text.slice(0, 500)}`;
+    const asked = `${draft.operation.id}: ${draft.query.join("&")} ${JSON.stringify(draft.json)?.slice(0, 1_500)}`;
+    const label = `${asked} was answered ${status} ${text.slice(0, 500)}`;
     if (status !== 400) {
       assert.is(problem, null, `stricter than the server: ${label}`);
       return;
@@ -80,14 +119,16 @@ export function createAgreement(published: unknown) {
     const { errors } = JSON.parse(text) as { errors?: Record<string, string> };
     if (errors === undefined || problem !== null) return;
     const unexplained = Object.entries(errors).filter(
-      ([name, one]) => !BEYOND_SCHEMAS.some(({ field, text: words }) => (field?.test(name) ?? true) && (words?.test(one) ?? true)),
+      ([name, one]) =>
+        !BEYOND_SCHEMAS.some(({ field, text: words }) => (field?.test(name) ?? true) && (words?.test(one) ?? true)),
     );
     assert.equal(unexplained, [], `less strict than the server: ${label}`);
   };
 }
 
 const partOf = ({ body }: AssayOperation, json: unknown): Json => (body.kind === "form" ? { [body.part]: json } : {});
-const fileOf = ({ body }: AssayOperation, file: string): Json => (body.kind === "form" && body.file ? { [body.file.part]: file } : {});
+const fileOf = ({ body }: AssayOperation, file: string): Json =>
+  body.kind === "form" && body.file ? { [body.file.part]: file } : {};
 
 /** A text of the query as the value that its schema speaks of. */
 function typed(schema: Json, value: unknown): unknown {

@@ -1,6 +1,7 @@
 /**
- * The OpenAPI document as a product of its own: what generators, linters and people need is in it for every operation, and its
- * examples fit. That it agrees with the server about which requests are valid is tested request by request (properties.test.ts).
+ * The OpenAPI document as a product of its own: what generators, linters and people need is in it for every operation,
+ * and its examples fit. That it agrees with the server about which requests are valid is tested request by request
+ * (properties.test.ts).
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -21,7 +22,10 @@ test.before(async () => {
   document = (await server.call("GET", "/openapi.json")).body;
   all = Object.entries(document["paths"] as Record<string, Record<string, Operation>>).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
-      label: operation.operationId, method: method.toUpperCase(), path, operation,
+      label: operation.operationId,
+      method: method.toUpperCase(),
+      path,
+      operation,
       pointer: `/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}`,
     })),
   );
@@ -32,7 +36,10 @@ test.after(() => server.stop());
 function resolved(value: Json): Json {
   let found = value;
   while (typeof found["$ref"] === "string")
-    found = (found["$ref"] as string).slice(2).split("/").reduce((at, key) => at[key.replaceAll("~1", "/").replaceAll("~0", "~")], document);
+    found = (found["$ref"] as string)
+      .slice(2)
+      .split("/")
+      .reduce((at, key) => at[key.replaceAll("~1", "/").replaceAll("~0", "~")], document);
   return found;
 }
 
@@ -46,25 +53,31 @@ function eachSchema(root: Json, visit: (schema: Json, place: string) => void): v
     visit(schema, place);
     for (const key of ["items", "additionalProperties", "propertyNames"])
       if (typeof schema[key] === "object") walk(schema[key], `${place}.${key}`);
-    for (const key of ["anyOf", "oneOf", "allOf"]) (schema[key] as Json[] | undefined)?.forEach((branch) => walk(branch, place));
+    for (const key of ["anyOf", "oneOf", "allOf"])
+      (schema[key] as Json[] | undefined)?.forEach((branch) => walk(branch, place));
     for (const key of ["properties", "patternProperties"])
-      for (const [name, property] of Object.entries((schema[key] ?? {}) as Record<string, Json>)) walk(property, `${place}.${name}`);
+      for (const [name, property] of Object.entries((schema[key] ?? {}) as Record<string, Json>))
+        walk(property, `${place}.${name}`);
   };
   walk(root, "");
 }
 
-const bodyOf = (operation: Operation): [type: string, content: Json][] => Object.entries((operation["requestBody"]?.content ?? {}) as Json);
+const bodyOf = (operation: Operation): [type: string, content: Json][] =>
+  Object.entries((operation["requestBody"]?.content ?? {}) as Json);
 const requestSchemas = (operation: Operation): Json[] => [
   ...(operation.parameters ?? []).map(({ schema }) => schema as Json),
   ...bodyOf(operation).map(([, content]) => content["schema"] as Json),
 ];
 const answerSchemas = ({ responses }: Operation): Json[] =>
-  Object.values(responses).flatMap((answer) => Object.values((resolved(answer)["content"] ?? {}) as Record<string, Json>).map(({ schema }) => schema as Json));
+  Object.values(responses).flatMap((answer) =>
+    Object.values((resolved(answer)["content"] ?? {}) as Record<string, Json>).map(({ schema }) => schema as Json),
+  );
 
 test("every tag, operation and webhook has a description, and the API a contact", () => {
   for (const tag of document["tags"]) assert.ok(tag.description?.length > 10, `tag ${tag.name}`);
   for (const { label, operation } of all) assert.ok(operation["description"]?.length > 5, label);
-  for (const [id, { post }] of Object.entries(document["webhooks"] as Json)) assert.ok(post.description.length > 10, id);
+  for (const [id, { post }] of Object.entries(document["webhooks"] as Json))
+    assert.ok(post.description.length > 10, id);
   assert.ok(document["info"].contact.name);
   assert.ok(Object.keys(document["webhooks"]).length === 3);
 });
@@ -81,11 +94,19 @@ test("every example fits its schema: parameters, bodies, forms and webhooks", ()
     for (const [index, parameter] of (operation.parameters ?? []).entries()) {
       if (!("example" in parameter)) continue;
       examples += 1;
-      assert.is(problem(`${pointer}/parameters/${index}/schema`, parameter["example"]), null, `${label} ${parameter["name"]}`);
+      assert.is(
+        problem(`${pointer}/parameters/${index}/schema`, parameter["example"]),
+        null,
+        `${label} ${parameter["name"]}`,
+      );
     }
     for (const [type, content] of bodyOf(operation)) {
       examples += 1;
-      assert.is(problem(`${pointer}/requestBody/content/${type.replace("/", "~1")}/schema`, content["example"]), null, label);
+      assert.is(
+        problem(`${pointer}/requestBody/content/${type.replace("/", "~1")}/schema`, content["example"]),
+        null,
+        label,
+      );
     }
   }
   for (const [id, { post }] of Object.entries(document["webhooks"] as Json)) {
@@ -130,11 +151,19 @@ test("bodies and forms are closed where the server's are", () => {
   const open = ["post_system_attestation"];
   for (const { label, operation } of all)
     for (const [type, { schema }] of bodyOf(operation)) {
-      assert.is(resolved(schema)["additionalProperties"], type === "multipart/form-data" ? false : open.includes(label), label);
+      assert.is(
+        resolved(schema)["additionalProperties"],
+        type === "multipart/form-data" ? false : open.includes(label),
+        label,
+      );
       if (type !== "multipart/form-data") continue;
       const { properties, required } = resolved(schema) as { properties: Record<string, Json>; required: string[] };
       const files = Object.keys(properties).filter((name) => properties[name]?.["format"] === "binary");
-      assert.equal(Object.keys(properties).filter((name) => !files.includes(name)), required, `${label}: the part with the JSON is required`);
+      assert.equal(
+        Object.keys(properties).filter((name) => !files.includes(name)),
+        required,
+        `${label}: the part with the JSON is required`,
+      );
     }
 });
 
@@ -180,11 +209,17 @@ test("what is deprecated is marked, with its date, and its answers declare the h
     ...(operation["deprecated"] ? [label] : []),
     ...(operation.parameters ?? []).filter(({ deprecated }) => deprecated).map(({ name }) => `${label} ${name}`),
     ...bodyOf(operation).flatMap(([, { schema }]) =>
-      Object.entries((resolved(schema)["properties"] ?? {}) as Record<string, Json>).filter(([, one]) => one["deprecated"]).map(([name]) => `${label} ${name}`),
+      Object.entries((resolved(schema)["properties"] ?? {}) as Record<string, Json>)
+        .filter(([, one]) => one["deprecated"])
+        .map(([name]) => `${label} ${name}`),
     ),
   ]);
   assert.equal(marked.sort(), [
-    "create_env include_scaling", "create_env require_provenance", "create_flow", "get_env_events interval", "list_artifacts_deprecated",
+    "create_env include_scaling",
+    "create_env require_provenance",
+    "create_flow",
+    "get_env_events interval",
+    "list_artifacts_deprecated",
     "update_env include_scaling",
   ]);
   const deprecated = new Set(marked.map((one) => one.split(" ")[0]));
@@ -193,22 +228,32 @@ test("what is deprecated is marked, with its date, and its answers declare the h
       const { headers } = resolved(operation.responses[status] as Json) as { headers: Json };
       assert.is("Deprecation" in headers, deprecated.has(label), `${label} ${status}`);
     }
-  const interval = all.find(({ label }) => label === "get_env_events")?.operation.parameters?.find(({ name }) => name === "interval");
+  const interval = all
+    .find(({ label }) => label === "get_env_events")
+    ?.operation.parameters?.find(({ name }) => name === "interval");
   assert.match(interval?.["description"], "Deprecated since 2026-05-26");
 });
 
 test("parameters that exclude each other say so, each of them", () => {
-  const pairs = [["get_attestations", "name", "name_regex"], ["list_repos", "name", "search"], ["assert_artifact", "environment_name", "policy_name"]];
+  const pairs = [
+    ["get_attestations", "name", "name_regex"],
+    ["list_repos", "name", "search"],
+    ["assert_artifact", "environment_name", "policy_name"],
+  ];
   for (const [label, ...names] of pairs)
     for (const [name, other] of [names, [...names].reverse()]) {
-      const parameter = all.find((one) => one.label === label)?.operation.parameters?.find((one) => one["name"] === name);
+      const parameter = all
+        .find((one) => one.label === label)
+        ?.operation.parameters?.find((one) => one["name"] === name);
       assert.match(parameter?.["description"].toLowerCase(), `not together with \`${other}\``, `${label} ${name}`);
     }
 });
 
-test("other spellings of a parameter are served and not published: generated code would have one name for both", async () => {
+test("other spellings of a parameter are served and not published: generated code has one name for both", async () => {
   for (const { label, operation } of all) {
-    const names = (operation.parameters ?? []).map(({ name }) => (name as string).replace(/[^a-z0-9]/gi, "").toLowerCase());
+    const names = (operation.parameters ?? []).map(({ name }) =>
+      (name as string).replace(/[^a-z0-9]/gi, "").toLowerCase(),
+    );
     assert.equal([...new Set(names)], names, label);
   }
   const { org, key } = server.given.org();
@@ -217,11 +262,17 @@ test("other spellings of a parameter are served and not published: generated cod
 });
 
 test("no component has a name that generators give to something else", () => {
-  const camel = (id: string): string => id.replace(/(?:^|_)([a-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
-  const taken = all.flatMap(({ label }) => ["Response", "Params", "JSONBody", "JSONRequestBody"].map((word) => camel(label) + word));
+  const camel = (id: string): string =>
+    id.replace(/(?:^|_)([a-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
+  const taken = all.flatMap(({ label }) =>
+    ["Response", "Params", "JSONBody", "JSONRequestBody"].map((word) => camel(label) + word),
+  );
   const { schemas, responses } = document["components"] as Record<string, Json>;
   const names = [...Object.keys(schemas as Json), ...Object.keys(responses as Json)];
-  assert.equal(names.filter((name) => taken.includes(name)), []);
+  assert.equal(
+    names.filter((name) => taken.includes(name)),
+    [],
+  );
   assert.equal([...new Set(names)], names);
 });
 

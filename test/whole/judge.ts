@@ -11,12 +11,19 @@ import { SECURITY_HEADERS } from "../../src/http/security.ts";
 import type { Received, Written } from "./requests.ts";
 
 type Answers = Record<string, { content?: Record<string, unknown>; $ref?: string }>;
-type Document = { components: { responses: Answers }; paths: Record<string, Record<string, { operationId: string; responses: Answers }>> };
+type Document = {
+  components: { responses: Answers };
+  paths: Record<string, Record<string, { operationId: string; responses: Answers }>>;
+};
 
 /** @param published the document as the server publishes it. */
 export function createJudge(published: unknown) {
   // Unlisted operations are in no published document; what they declare is described in the same words.
-  const unlisted = openApiDocument(operations.filter(({ status }) => status === "unlisted").map(({ status: _status, ...rest }) => rest as AssayOperation), { ...DOCUMENT, serverUrl: "-" });
+  const asListed = ({ status: _status, ...rest }: AssayOperation): AssayOperation => rest as AssayOperation;
+  const unlisted = openApiDocument(operations.filter(({ status }) => status === "unlisted").map(asListed), {
+    ...DOCUMENT,
+    serverUrl: "-",
+  });
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
   ajv.addSchema(published as object, "published");
@@ -26,11 +33,14 @@ export function createJudge(published: unknown) {
   for (const [name, document] of [["published", published], ["unlisted", unlisted]] as const) {
     const { paths, components } = document as Document;
     // Refusals that many operations share are components.
-    const whole = (answer: Answers[string]): Answers[string] => components.responses[answer.$ref?.split("/").at(-1) ?? ""] ?? answer;
+    const whole = (answer: Answers[string]): Answers[string] =>
+      components.responses[answer.$ref?.split("/").at(-1) ?? ""] ?? answer;
     for (const [path, methods] of Object.entries(paths))
       for (const [method, { operationId, responses }] of Object.entries(methods)) {
-        const answers = Object.fromEntries(Object.entries(responses).map(([status, answer]) => [status, whole(answer)]));
-        declared.set(operationId, { answers, at: `${name}#/paths/${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}/responses` });
+        const entries = Object.entries(responses).map(([status, answer]) => [status, whole(answer)] as const);
+        const answers = Object.fromEntries(entries);
+        const place = `${path.replaceAll("~", "~0").replaceAll("/", "~1")}/${method}`;
+        declared.set(operationId, { answers, at: `${name}#/paths/${place}/responses` });
       }
   }
 

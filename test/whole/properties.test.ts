@@ -1,7 +1,7 @@
 /**
  * Every operation under generated requests, such as it should take and such with a fault in them, from everybody. Whatever is sent:
- * no 5xx, nothing undeclared, every answer in its declared shape, the document takes what the server takes, and a refusal leaves nothing
- * behind.
+ * no 5xx, nothing undeclared, every answer in its declared shape, the document takes what the server takes, and a
+ * refusal leaves nothing behind.
  *
  * SEED=n repeats a run that failed elsewhere, RUNS=n multiplies the number of requests.
  */

@@ -1,7 +1,8 @@
 /**
- * Paths that two patterns match: `/actions/{org}/environments` is also `/actions/{org}/{action_number}`. The literal wins for the
- * methods that it has. For all others the pattern answers where the literal can be a name of its kind, and nobody does where it
- * cannot. `Allow` of a 405 names exactly the methods that do answer. Tested for every such pair of operations.
+ * Paths that two patterns match: `/actions/{org}/environments` is also `/actions/{org}/{action_number}`. The literal
+ * wins for the methods that it has. For all others the pattern answers where the literal can be a name of its kind, and
+ * nobody does where it cannot. `Allow` of a 405 names exactly the methods that do answer. Tested for every such pair of
+ * operations.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -14,11 +15,7 @@ import type { TestServer } from "../given.ts";
 const METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE"] as const;
 
 /** Literals of paths that are no name of what a pattern has in their place; every other overlapping literal is one. */
-const NEVER_A_NAME: readonly string[] = [
-  "action_number = environments",
-  "action_number = flows",
-  "identifier = tags",
-];
+const NEVER_A_NAME: readonly string[] = ["action_number = environments", "action_number = flows", "identifier = tags"];
 
 const test = suite("whole/routes");
 let server: TestServer;
@@ -32,10 +29,17 @@ test.after(() => server.stop());
 const segmentsOf = (path: string): string[] => path.split("/").slice(1);
 const isParameter = (segment: string): boolean => segment.startsWith("{");
 
-/** Where `general` has a parameter and `special` a literal, as `parameter = literal`; null when no path matches both. */
+/**
+ * Where `general` has a parameter and `special` a literal, as `parameter = literal`; null when no path matches both.
+ */
 function overlap(special: string, general: string): string[] | null {
   const [left, right] = [segmentsOf(special), segmentsOf(general)];
-  if (special === general || left.length !== right.length || [...left, ...right].some((segment) => segment.endsWith("*}"))) return null;
+  if (
+    special === general ||
+    left.length !== right.length ||
+    [...left, ...right].some((segment) => segment.endsWith("*}"))
+  )
+    return null;
   const shared: string[] = [];
   for (const [place, segment] of left.entries()) {
     const other = right[place] as string;
@@ -53,36 +57,51 @@ const allows = (methods: readonly string[]): string =>
 
 /** A path below the API root that matches, its parameters filled in with the examples of the operation. */
 const examplePath = ({ path, example }: AssayOperation): string =>
-  path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? "acme" : encodeURIComponent(example.params?.[name] ?? "x")));
+  path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
+    name === "org" ? "acme" : encodeURIComponent(example.params?.[name] ?? "x"),
+  );
 
 /** The operation that the server gave the request to, as the log tells; null when it answered without any. */
-async function answeredBy(method: string, path: string): Promise<{ operation: string | null; status: number; allow: string | null; body: unknown }> {
+async function answeredBy(
+  method: string,
+  path: string,
+): Promise<{ operation: string | null; status: number; allow: string | null; body: unknown }> {
   const before = server.lines.length;
   const { status, headers, body } = await server.call(method, path, { key });
   await server.settled();
-  const line = server.lines.slice(before).map((text) => JSON.parse(text) as { route?: string | null; method?: string }).find((one) => one.method === method);
+  const line = server.lines
+    .slice(before)
+    .map((text) => JSON.parse(text) as { route?: string | null; method?: string })
+    .find((one) => one.method === method);
   return { operation: line?.route ?? null, status, allow: headers.get("allow"), body };
 }
 
-const pairs = paths.flatMap((special, place) => paths.slice(place + 1).flatMap((general) => {
-  const shared = overlap(special, general);
-  return shared === null || shared.length === 0 ? [] : [{ special, general, shared }];
-}));
+const pairs = paths.flatMap((special, place) =>
+  paths.slice(place + 1).flatMap((general) => {
+    const shared = overlap(special, general);
+    return shared === null || shared.length === 0 ? [] : [{ special, general, shared }];
+  }),
+);
 
 test("there are overlapping pairs, and each literal that is never a name is in one of them", () => {
   assert.ok(pairs.length >= 10, `${pairs.length} pairs`);
   const literals = pairs.flatMap(({ shared }) => shared);
-  assert.equal(NEVER_A_NAME.filter((one) => !literals.includes(one)), []);
+  assert.equal(
+    NEVER_A_NAME.filter((one) => !literals.includes(one)),
+    [],
+  );
 });
 
 for (const special of new Set(pairs.map((pair) => pair.special))) {
-  test(`${special}: each method is answered by the first pattern that takes it, and Allow names the methods that are`, async () => {
+  test(`${special}: the first pattern that takes a method answers it, and Allow names these methods`, async () => {
     const generals = pairs
       .filter((pair) => pair.special === special && !pair.shared.some((one) => NEVER_A_NAME.includes(one)))
       .map(({ general }) => general);
     const candidates = [special, ...generals].flatMap(at);
     const path = examplePath(at(special)[0] as AssayOperation);
-    const answering = candidates.filter(({ means, path: pattern }) => means === undefined || means(paramsIn(pattern, path)));
+    const answering = candidates.filter(
+      ({ means, path: pattern }) => means === undefined || means(paramsIn(pattern, path)),
+    );
     for (const method of METHODS) {
       const expected = answering.find((operation) => operation.method === method);
       const found = await answeredBy(method, path);
@@ -109,7 +128,9 @@ for (const special of new Set(pairs.map((pair) => pair.special))) {
 function paramsIn(pattern: string, path: string): Record<string, string> {
   const parts = segmentsOf(path);
   return Object.fromEntries(
-    segmentsOf(pattern).flatMap((segment, place) => (isParameter(segment) ? [[segment.slice(1, -1), decodeURIComponent(parts[place] ?? "")]] : [])),
+    segmentsOf(pattern).flatMap((segment, place) =>
+      isParameter(segment) ? [[segment.slice(1, -1), decodeURIComponent(parts[place] ?? "")]] : [],
+    ),
   );
 }
 
@@ -127,7 +148,10 @@ test("collections of actions take PUT only: their words are no number of an acti
 
 test("a flow called template_file can be read, and Allow names the methods of both patterns", async () => {
   const read = await server.call("GET", "/flows/acme/template_file", { key });
-  assert.equal([read.status, read.body], [404, { message: "Flow named 'template_file' does not exist for organization 'acme'" }]);
+  assert.equal(
+    [read.status, read.body],
+    [404, { message: "Flow named 'template_file' does not exist for organization 'acme'" }],
+  );
   const form = { json: { name: "template_file" } };
   assert.is((await server.call("PUT", "/flows/acme/template_file", { key, form })).status, 201);
   const found = await server.call("GET", "/flows/acme/template_file", { key });
@@ -137,7 +161,8 @@ test("a flow called template_file can be read, and Allow names the methods of bo
 });
 
 test("Allow leaves out an operation that does not mean the path", async () => {
-  // `/repos/{org}/{repo}/deployments` takes internal ids only; everything else is the name of a repository, which is only read.
+  // `/repos/{org}/{repo}/deployments` takes internal ids only; everything else is the name of a repository, which is
+  // only read.
   const { status, headers } = await server.call("POST", "/repos/acme/owner/deployments", { key, body: {} });
   assert.equal([status, headers.get("allow")], [405, "GET, HEAD"]);
 });

@@ -64,7 +64,11 @@ const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
 
 function textOf({ pattern, format, minLength = 0, maxLength = 10_000 }: Shape): fc.Arbitrary<string> {
   // A pattern tells less of an address than its format.
-  if (pattern !== undefined && (format === undefined || !(format in FORMATS))) return fc.stringMatching(new RegExp(pattern), { size: "-1" }).filter((one) => one.length >= minLength && one.length <= maxLength && !one.includes("\0") && one.isWellFormed());
+  if (pattern !== undefined && (format === undefined || !(format in FORMATS))) {
+    const fits = (one: string): boolean => one.length >= minLength && one.length <= maxLength;
+    const matching = fc.stringMatching(new RegExp(pattern), { size: "-1" });
+    return matching.filter((one) => fits(one) && !one.includes("\0") && one.isWellFormed());
+  }
   return (format === undefined ? undefined : FORMATS[format]) ?? text(minLength, maxLength);
 }
 
@@ -116,7 +120,8 @@ function objectOf({ properties = {}, required = [], additionalProperties, patter
   const open = additionalProperties !== false || pattern !== undefined;
   if (!open) return known;
   // A record of any keys, whose handler knows which ones, has both.
-  const key = textOf(propertyNames ?? (pattern === undefined ? { maxLength: 12 } : { pattern })).filter((name) => name !== "__proto__" && !(name in fields));
+  const keys = propertyNames ?? (pattern === undefined ? { maxLength: 12 } : { pattern });
+  const key = textOf(keys).filter((name) => name !== "__proto__" && !(name in fields));
   return fc.tuple(known, fc.dictionary(key, arbitraryOf(shape, named), { maxKeys: 2 })).map(([one, more]) => ({ ...more, ...one }));
 }
 

@@ -5,7 +5,9 @@ import { COMMIT_SHA, FINGERPRINT_PREFIX } from "../../domain/names.ts";
 import { compileRegex } from "../../domain/regex.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Matching, Message, Nullable, Pagination, Repeated, named } from "../../http/schema.ts";
+import {
+  CheckedByHandler, Closed, Matching, Message, Nullable, Pagination, Repeated, named,
+} from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations.ts";
 import { operation } from "../kit.ts";
 import type { Context } from "../kit.ts";
@@ -60,7 +62,9 @@ export const getAttestations = operation({
   query: Closed({
     attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
     name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
-    name_regex: Type.Optional(Type.String({ description: "RE2 expression that is found somewhere in the name; not together with `name`" })),
+    name_regex: Type.Optional(
+      Type.String({ description: "RE2 expression that is found somewhere in the name; not together with `name`" }),
+    ),
     flow: Repeated(Type.String(), { description: "Names of flows; any may match" }),
     type: Repeated(TypeWord, { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),
     is_compliant: Type.Optional(Type.Boolean()),
@@ -143,7 +147,11 @@ export const listForCriteria = operation({
   params: OrgPath,
   query: Closed({
     flow_name: Type.Optional(Type.String()),
-    commit_list: Type.Array(Matching(COMMIT_SHA), { "x-repeated": true, minItems: 1, description: "Full commit ids; at least one is required" }),
+    commit_list: Type.Array(Matching(COMMIT_SHA), {
+      "x-repeated": true,
+      minItems: 1,
+      description: "Full commit ids; at least one is required",
+    }),
     attestation_name: Type.Optional(Type.String()),
     attestation_id: Type.Optional(Type.String({ description: "Accepted for older clients and ignored" })),
     attestation_type: Type.Optional(TypeWord),
@@ -152,7 +160,10 @@ export const listForCriteria = operation({
   responses: {
     200: {
       description: "Commit to attestations",
-      schema: named("AttestationsByCommit", Type.Record(Type.String({ pattern: COMMIT_SHA }), Type.Array(AttestationItem))),
+      schema: named(
+        "AttestationsByCommit",
+        Type.Record(Type.String({ pattern: COMMIT_SHA }), Type.Array(AttestationItem), { additionalProperties: false }),
+      ),
     },
   },
   example: { params: { org: "acme" }, query: { commit_list: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", attestation_type: "pull_request" } },
