@@ -188,7 +188,7 @@ export function createApp(parts: Parts): App {
     context: contextFactory({
       store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents,
       largeJson: parts.largeJson, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem,
-      version: () => (version ??= { ...buildInfo(), schema: schemaVersion() }),
+      version: versionOnce(),
     }),
     read: reading(parts.db),
     write,

@@ -36,8 +36,8 @@ export const MAX_ANNOTATIONS = 200;
 export const MAX_EXTERNAL_URLS = 100;
 
 /**
- * The contract gives no date to what was deprecated before this server: it was at the latest on the day of the contract's newest
- * state (semantics 11).
+ * The contract gives no date to what was deprecated before this server: it was at the latest on the day of the
+ * contract's newest state (semantics 11).
  */
 export const FIRST_DEPRECATIONS = "2026-08-20";
 

@@ -188,8 +188,8 @@ async function serve<Context, M extends Membership>(
   const params = checked(operation.params, { ...ctx.params }, "path");
   const query = checked(operation.query, asked, "query");
   const received = await readBody(house, operation, ctx, facts);
-  announceDeprecation(ctx, operation, facts.baseUrl, { body: received.body });
   try {
+    announceDeprecation(ctx, operation, facts.baseUrl, { body: received.body });
     await finish(house, operation, ctx, { facts, organization, params, query, received, keep });
   } finally {
     received.lease?.release();

@@ -36,7 +36,7 @@ export const Unpublished = <T extends TSchema>(schema: T): T => withKeywords(sch
 
 /**
  * A shape with keywords that the document publishes and the validator does not check, because the handler does, with a
- * text that helps more. A test holds the two against each other (test/whole/document.test.ts).
+ * text that helps more. Generated requests compare the two (test/whole/agreement.ts).
  */
 export const CheckedByHandler = <T extends TSchema>(
   published: { pattern?: string; format?: string; minimum?: number; propertyNames?: object },

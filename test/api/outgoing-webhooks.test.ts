@@ -35,7 +35,8 @@ test("payloads about environments: every trigger, with and without artifact, pro
     commit: "",
     commitUrl: "",
     buildUrl: "",
-    artifactId: "id", selector: {},
+    artifactId: "id",
+    selector: {},
   };
   const artifacts = [
     { name: "web", fingerprint: "", provenance: null },
@@ -72,6 +73,7 @@ test("payloads about flows: every trigger, with and without trail, artifact and 
           commit: "c",
           commitUrl: "",
           buildUrl: "",
+          selector: {},
         };
         const attestation = { id: "id", name: "tests", type: "junit", compliant, by: "ada" };
         for (const facts of [

@@ -66,6 +66,28 @@ test("a deprecated query parameter counts when it has a value, and the links of 
     assert.equal(announced(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);
 });
 
+test("the links of pages and that of a deprecation stand in one header", async () => {
+  const environment = await server.given.environment(at, { name: "paged" });
+  const item = (digit: string): object => ({
+    podName: `pod-${digit}`,
+    namespace: "default",
+    digests: { [`app:${digit}`]: digit.repeat(64) },
+    creationTimestamp: 1_700_000_000,
+    owners: [],
+  });
+  const path = `/environments/acme/${environment}`;
+  const reported = await server.call("PUT", `${path}/report/K8S`, {
+    key: at.key,
+    body: { artifacts: [item("a"), item("b")] },
+  });
+  assert.is(reported.status, 201, reported.text);
+  const { status, headers } = await server.call("GET", `${path}/events?interval=1..NOW&per_page=1`, { key: at.key });
+  assert.is(status, 200);
+  const link = headers.get("link") ?? "";
+  for (const rel of ["first", "next", "last", "deprecation"]) assert.match(link, `rel="${rel}"`);
+  assert.ok(link.endsWith(DOCUMENTATION));
+});
+
 test("a deprecated field of a body counts when it is sent and not null", async () => {
   const body = { name: "staging", type: "K8S", description: "" };
   const answer = (more: object): Promise<Answer> =>
