@@ -104,7 +104,8 @@ export const systemTimer: Timer = (seconds, ring) => {
 /**
  * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
  * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share; `sender` null
- * leaves messages to the outside where they are; `trustedNow` is the time by which keys end, `now` unless given; `urls` is asked once the server listens; `batchEnded` is told of every batch of writes.
+ * leaves messages to the outside where they are; `trustedNow` is the time by which keys end, `now` unless given; `urls` is
+ * asked once the server listens; `batchEnded` is told of every batch of writes.
  */
 export function createWriting(parts: {
   db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
@@ -119,7 +120,8 @@ export function createWriting(parts: {
   const recorder = createRecorder({ store, writer, now: parts.now, pool, checkpoints, ...(readingTurns ? { readingTurns } : {}), jobsAdded: () => runner.wake() });
   if (pool) leaveCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
-  const handlers = jobHandlers({ ...recorder, ...keyLapses({ store, writer, now: parts.trustedNow ?? parts.now }), ...createNotifier({ store, links: urls }), deliver });
+  const lapses = keyLapses({ store, writer, now: parts.trustedNow ?? parts.now });
+  const handlers = jobHandlers({ ...recorder, ...lapses, ...createNotifier({ store, links: urls }), deliver });
   const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });
   return { writer, recorder, runner, jobKinds: Object.keys(handlers) };
 }
@@ -319,7 +321,7 @@ function reading(db: Db): <T>(work: () => T) => T {
   };
 }
 
-/** Syncs the directory that holds `directory`, where this user may open it: others may have made it, and synced it or not. */
+/** Syncs the directory that holds `directory`, where this user may open it: somebody else may have made it. */
 function syncParent(directory: string): void {
   try {
     syncDirectory(dirname(directory));

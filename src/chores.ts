@@ -56,7 +56,7 @@ const LOG_EVERY_MS = 5_000;
 /** How often the clock is compared with the time that is expected: one row is read. */
 const CLOCK_EVERY_MS = 10_000;
 
-/** How often keys are closed whose time is over. They are refused from that time on; this is about a clock that is set back. */
+/** How often keys are closed whose time is over. They are refused from then on; this is about a clock that is set back. */
 const CLOSE_KEYS_EVERY_MS = 60_000;
 
 /** How often free pages of the database are given back, some tens of megabytes each time. */

@@ -236,7 +236,8 @@ function checkKeys(checking: Checking, keys: readonly ApiKeyPlan[], owner: { use
     }
     const isOwn = owner !== null && ("userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId);
     if (!isOwn) refuse(place, `${here}.key: this key belongs to somebody else, give another one`);
-    else if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known)) refuse(place, `${here}.key: this key was revoked, give a new one`);
+    else if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known))
+      refuse(place, `${here}.key: this key was revoked, give a new one`);
     else if (!store.apiKeys.isAlive(known)) refuse(place, `${here}.key: this key has expired, give a new one`);
   });
 }
