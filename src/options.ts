@@ -401,7 +401,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   s3AccessKey: {
     name: "s3AccessKey", flag: "s3-access-key", variable: "ASSAY_S3_ACCESS_KEY", key: "s3_access_key", placeholder: "KEY",
     parse: parseLine, accepts: "a text on one line",
-    default: null, secret: false, unit: null,
+    default: null, secret: true, unit: null,
     description: "Access key for it; without one AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count",
   },
   s3SecretKey: {

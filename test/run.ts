@@ -26,6 +26,9 @@ const AT_ONCE = 2;
 // The tests of the packaged executable take three minutes, all others less than one. A group that hangs is killed, and told.
 const GROUP_DEADLINE_SECONDS = 600;
 
+/** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
+const SLOW_SECONDS = 2;
+
 /** The groups that take longest, the very longest last. */
 const LONGEST = ["whole", "cli", "ui", "api", "binary"];
 /** Every other file of the very longest group is in this one, so that the suite does not wait for it alone. */
@@ -128,6 +131,7 @@ async function runGroup(files: readonly string[]): Promise<void> {
     const queue: QueuedSuite[] = [];
     shared.UVU_QUEUE = [queue];
     console.log(file);
+    const started = performance.now();
     try {
       await import(pathToFileURL(join(directory, file)).href);
       if (queue.length === 0) fail(`${file} runs no suite`, "every suite needs its .run()");
@@ -146,6 +150,8 @@ async function runGroup(files: readonly string[]): Promise<void> {
         fail(`a hook of ${file}`, error);
       }
     }
+    const seconds = (performance.now() - started) / 1000;
+    if (seconds >= SLOW_SECONDS) console.log(`   ${file}: ${seconds.toFixed(1)} s`);
     await report(counts, false);
   }
   await report(counts, true);

@@ -26,7 +26,7 @@ const ITEM = {
   digests: Type.Unsafe<Record<string, string>>({
     type: "object",
     description: "Name of each artifact to its SHA-256 fingerprint, empty where that could not be found out",
-    additionalProperties: Type.Union([Matching(FINGERPRINT, { maxLength: 64 }), Type.Literal("")]),
+    additionalProperties: Type.Union([Matching(FINGERPRINT), Type.Literal("")]),
     maxProperties: MAX_DIGESTS,
     propertyNames: { maxLength: PATH_LENGTH },
   }),

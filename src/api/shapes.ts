@@ -59,7 +59,7 @@ export const RemoteUrl = Type.String({
 });
 /** A name that matches a grammar of domain/names.ts. */
 export const Name = (pattern: string, options: Record<string, unknown> = {}) => Matching(pattern, { maxLength: NAME_LENGTH, ...options });
-export const Fingerprint = Matching(FINGERPRINT, { maxLength: 64, description: "SHA-256 fingerprint, 64 lower-case hex characters" });
+export const Fingerprint = Matching(FINGERPRINT, { description: "SHA-256 fingerprint, 64 lower-case hex characters" });
 
 export const GitCommit = named(
   "GitCommit",
@@ -122,7 +122,7 @@ export const RepoInfoResponse = named(
 
 const ExternalAttachmentUrl = named(
   "ExternalAttachmentUrl",
-  Type.Object({ href: WebUrl, fingerprint: Maybe(Matching(FINGERPRINT, { maxLength: 64 })) }, { additionalProperties: false }),
+  Type.Object({ href: WebUrl, fingerprint: Maybe(Matching(FINGERPRINT)) }, { additionalProperties: false }),
 );
 export const ExternalUrls = Type.Unsafe<Record<string, { href: string; fingerprint?: string | null }>>({
   type: "object",

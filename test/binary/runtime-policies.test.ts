@@ -197,7 +197,7 @@ scenario("the next report sees every change of the facts, and nothing else", asy
     if (annotation !== null) assert.equal(await at.annotated("fact-prod"), [["fact:1", annotation, compliant]], what);
   }
 
-  // A flow is asked for by the name that it has now.
+  // Policies and answers know a flow by the name that it has now.
   await at.flow("fact-c", SCANNED);
   await at.build({ flow: "fact-c", trail: "t", name: "named:1", label: "fact-named" });
   await at.environment("fact-named", "docker", { policies: ["fact-policy"] });
@@ -206,7 +206,7 @@ scenario("the next report sees every change of the facts, and nothing else", asy
   await at.ok("PUT", "/flows/acme/fact-c/rename", { new_name: "fact-waived" });
   await named(201);
   assert.equal(await at.annotated("fact-named"), [["named:1", "became-compliant", true]]);
-  assert.is((await at.snapshot("fact-named", "1")).artifacts[0].flow_name, "fact-c");
+  assert.is((await at.snapshot("fact-named", "1")).artifacts[0].flow_name, "fact-waived");
   assert.is((await at.snapshot("fact-named", "2")).artifacts[0].flow_name, "fact-waived");
 });
 

@@ -25,6 +25,9 @@ type Shape = Record<string, unknown> & {
   items?: Shape;
 };
 
+/** A pattern of counted characters alone, such as that of a fingerprint: it bounds the text as maxLength would. */
+const FIXED_LENGTH = /^\^(?:\[[^\]]+\]\{\d+\}|-)+\$$/;
+
 /**
  * The places below a shape that take any number of characters, items or keys; those below a bound in bytes have one.
  */
@@ -36,7 +39,7 @@ function unboundedIn(shape: Shape, place: string): string[] {
   const maps = [...Object.values(shape.patternProperties ?? {}), ...more];
   const isOpen = types.includes("object") && (shape.additionalProperties !== false || maps.length > 0);
   return [
-    ...(types.includes("string") && !("maxLength" in shape) ? [`${place}: a text without maxLength`] : []),
+    ...(types.includes("string") && !("maxLength" in shape) && !FIXED_LENGTH.test(String(shape["pattern"])) ? [`${place}: a text without maxLength`] : []),
     ...(types.includes("array") && !("maxItems" in shape) ? [`${place}: a list without maxItems`] : []),
     ...(isOpen && !("maxProperties" in shape) ? [`${place}: an open object without maxProperties or x-max-bytes`] : []),
     ...(types.length === 0 && union.length === 0 ? [`${place}: anything, without x-max-bytes`] : []),
@@ -70,6 +73,8 @@ test("the search for missing bounds finds each kind of them", () => {
       map: { type: "object", maxProperties: 3, patternProperties: { "^.*$": {} } },
       union: { anyOf: [{ type: "null" }, { type: "array", maxItems: 2 }, { type: "string" }] },
       fine: { type: "string", maxLength: 3 },
+      digest: { type: "string", pattern: "^[a-f0-9]{64}$" },
+      name: { type: "string", pattern: "^[a-z]+$" },
       free: { "x-max-bytes": 3 },
       word: { type: "string", enum: ["a"] },
     },
@@ -82,6 +87,7 @@ test("the search for missing bounds finds each kind of them", () => {
     "x.nested: an open object without maxProperties or x-max-bytes",
     "x.map.*: anything, without x-max-bytes",
     "x.union: a text without maxLength",
+    "x.name: a text without maxLength",
   ]);
 });
 
