@@ -4,7 +4,7 @@
  * together than an answer should: such a field is replaced by a mark with the reason and the size, so that no record
  * makes a list unreadable or takes the memory of the server.
  */
-import { RawJson } from "../http/raw-json.ts";
+import { JsonText } from "../http/json-text.ts";
 import { MAX_INLINE_BYTES, stubBytes } from "../store/large-json.ts";
 import type { LargeJsonTable } from "../store/large-json.ts";
 import type { Showing } from "./kit.ts";
@@ -123,7 +123,7 @@ export function withLargeJson<Row extends { id: number }>(
     const isTooMuch = values > allowance.values;
     if (!isTooMuch) allowance.values -= values;
     const tooMuch = `This field has ${sizeText(bytes)} and ${values} values: more than an answer shows`;
-    whole[column] = isTooMuch ? JSON.stringify(mark(tooMuch, bytes)) : raw ? new RawJson(text) : text;
+    whole[column] = isTooMuch ? JSON.stringify(mark(tooMuch, bytes)) : raw ? new JsonText(text) : text;
   }
   return (whole as Row | null) ?? row;
 }
@@ -141,12 +141,12 @@ function refusalOf(bytes: number, { maxFieldBytes, largeBytes }: Allowance): str
  * A free-form value as an answer holds it: what `withLargeJson` found to be JSON is passed on as it is stored,
  * everything else is read. Null for null. @throws SyntaxError for a text that is no JSON.
  */
-export function freeForm(stored: string | RawJson | null): unknown {
-  return stored === null || stored instanceof RawJson ? stored : (JSON.parse(stored) as unknown);
+export function freeForm(stored: string | JsonText | null): unknown {
+  return stored === null || stored instanceof JsonText ? stored : (JSON.parse(stored) as unknown);
 }
 
 /** As freeForm, for a text of which the query made sure that a long one is JSON. */
-export const soundJson = (text: string): unknown => freeForm(text.length > MAX_INLINE_BYTES ? new RawJson(text) : text);
+export const soundJson = (text: string): unknown => freeForm(text.length > MAX_INLINE_BYTES ? new JsonText(text) : text);
 
 const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) =>
   sign.charCodeAt(0),

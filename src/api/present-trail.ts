@@ -9,7 +9,7 @@ import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import type { FlowRow } from "../store/flows.ts";
 import type { TrailMoveRow } from "../store/presence.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/trails.ts";
-import { jsonPieces } from "../http/raw-json.ts";
+import { jsonPieces } from "../http/json-text.ts";
 import type { Showing } from "./kit.ts";
 import { freeForm, listAllowance, singleAllowance, take, takeText, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";

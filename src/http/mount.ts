@@ -23,7 +23,7 @@ import { canAnswer } from "./overlapping-routes.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
 import { checked, queryOf } from "./parameters.ts";
 import type { Rates } from "./rates.ts";
-import { jsonPieces } from "./raw-json.ts";
+import { jsonPieces } from "./json-text.ts";
 import { LARGE_JSON_BYTES, bodyShape, maxBytes, partShape, readJson } from "./read-json.ts";
 import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
 import { sendDownload, sendStream, sendText, utf8 } from "./reply.ts";

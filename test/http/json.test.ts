@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
 import { isWithinBytes } from "../../src/http/json-bytes.ts";
-import { RawJson, jsonPieces } from "../../src/http/raw-json.ts";
+import { JsonText, jsonPieces } from "../../src/http/json-text.ts";
 
 const test = suite("http/json");
 
@@ -27,8 +27,8 @@ test("characters that JSON escapes count as they are written", () => {
 
 test("raw JSON stands in the text as it is, wherever it is in the value", () => {
   const value = {
-    a: new RawJson('{"b": 1e2}'),
-    list: [new RawJson("[ ]"), "text", { deep: new RawJson("null") }],
+    a: new JsonText('{"b": 1e2}'),
+    list: [new JsonText("[ ]"), "text", { deep: new JsonText("null") }],
     end: 1,
   };
   const pieces = jsonPieces(value);
@@ -38,11 +38,11 @@ test("raw JSON stands in the text as it is, wherever it is in the value", () => 
 
 test("a value without raw JSON is one piece, and one that is raw alone is its text", () => {
   assert.equal(jsonPieces({ a: ["\u0000raw 0 0", '"'] }), [JSON.stringify({ a: ["\u0000raw 0 0", '"'] })]);
-  assert.is(jsonPieces(new RawJson("[1, 2]")).join(""), "[1, 2]");
+  assert.is(jsonPieces(new JsonText("[1, 2]")).join(""), "[1, 2]");
 });
 
 test("raw JSON that JSON.stringify writes alone is a value like any other", () => {
-  assert.is(JSON.stringify({ a: new RawJson('{ "b" : 1 }') }), '{"a":{"b":1}}');
+  assert.is(JSON.stringify({ a: new JsonText('{ "b" : 1 }') }), '{"a":{"b":1}}');
 });
 
 test.run();
