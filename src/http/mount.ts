@@ -215,11 +215,11 @@ async function finish<Context, M extends Membership>(
   const { signature } = operation;
   const { body, sent, unread, file, staged } = received;
   const confirmed = (): void => (signature ? enter(signature, ctx, facts, knock(house, operation, signature, ctx, facts), unread) : confirm(house, operation, facts, organization));
-  // The body may have taken its time. Other writes are asked in their transaction alone.
-  if (signature || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
   const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent, unread };
   let published = false;
   try {
+    // The body may have taken its time. Other writes are asked in their transaction alone.
+    if (signature || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
     const context = house.context(facts);
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
     if (staged) {

@@ -83,7 +83,7 @@ const LISTS: Readonly<
     ],
   },
   trails: {
-    bytes: 31 * MB,
+    bytes: 9 * MB,
     lists: () => [
       [`/trails/${at.org}/${flow}`, (body) => body],
       [`/trails/${at.org}/${flow}?per_page=100`, ({ data }) => data],

@@ -11,7 +11,7 @@ import { arrive } from "../../src/http/arrive.ts";
 import { createBodyBudget } from "../../src/http/body-budget.ts";
 import { mountOperations } from "../../src/http/mount.ts";
 import type { Caller, House, Membership, RequestFacts } from "../../src/http/mount.ts";
-import { json, operationFor } from "../../src/http/operation.ts";
+import { CONFIGURATION, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
 
 const test = suite("http/confirm");
@@ -29,6 +29,10 @@ let features: Feature[] = [];
 /** Runs where evidence would be stored, between the body and the write. */
 let meanwhile = (): void => undefined;
 let done: string[] = [];
+/** Runs when evidence was staged. */
+let staged = (): void => undefined;
+const FILE = { part: "evidence_file", description: "Evidence", kind: "evidence" } as const;
+const FORM = { kind: "form", component: "T", part: "data_json", schema: Closed({}), bounds: CONFIGURATION, file: FILE } as const;
 const common = { method: "POST", tag: "t", summary: "Do it", permission: "org:settings", feature: "controls", audit: "thing.done", params: OrgPath, query: Closed({}), example: {} } as const;
 const shape = Type.Object({ role: Type.String() });
 const handle = (context: Context) => {
@@ -40,6 +44,10 @@ const operations = [
   declare({
     ...common, id: "store_it", path: "/things/{org}/stored", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } },
     prepare: async () => (meanwhile(), done.push("stored"), true), isStored: (prepared) => prepared, handle,
+  }),
+  declare({
+    ...common, id: "attach_it", path: "/things/{org}/attached", body: FORM, responses: { 200: { description: "Done", schema: shape } },
+    prepare: async () => undefined, handle,
   }),
 ];
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
@@ -58,7 +66,15 @@ const house: House<Context> = {
   settle: async () => undefined,
   read: (work) => work(),
   answers: { state: 1, get: () => undefined, keep: () => undefined },
-  evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  evidence: {
+    async stage(source) {
+      for await (const _chunk of source);
+      staged();
+      return { digest: "d", size: 1, token: "t" };
+    },
+    publish: async () => void done.push("published"),
+    discard: async (files) => void done.push(...files.map(() => "discarded")),
+  },
   budget: createBodyBudget({ bytes: 1000 }),
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   admit: () => undefined,
@@ -87,7 +103,7 @@ test.after(() => {
 });
 test.before.each(() => {
   [held, role, features, done] = [true, "admin", ["controls"], []];
-  meanwhile = () => undefined;
+  meanwhile = staged = () => undefined;
 });
 
 async function send(path: string): Promise<[number, unknown]> {
@@ -114,6 +130,15 @@ test("what a thread stored on the way is answered as stored, and is not begun wi
   assert.equal([await send("/things/acme/stored"), done], [[200, { role: "admin" }], ["stored", "handled", "audited"]]);
   done = [];
   assert.equal([await send("/things/acme/stored"), done], [[401, UNAUTHENTICATED], []]);
+});
+
+test("evidence that was staged is discarded when the rights of its sender end while it arrives", async () => {
+  staged = () => void (held = false);
+  const body = new FormData();
+  body.append("data_json", "{}");
+  body.append("evidence_file", new Blob(["x"]), "evidence.txt");
+  const response = await fetch(`${url}/things/acme/attached`, { method: "POST", headers: { Authorization: "Bearer key" }, body });
+  assert.equal([response.status, await response.json(), done], [401, UNAUTHENTICATED, ["discarded"]]);
 });
 
 test.run();
