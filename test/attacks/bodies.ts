@@ -60,7 +60,7 @@ export const BODY_ATTACKS: readonly Attack[] = [
     name: "1,600,000 different texts in a report",
     request: (world) =>
       jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${Array.from({ length: 1_599_000 }, (_, n) => `"${n.toString(36)}"`).join(",")},"\u00e9"]}`),
-    expect: [{ status: 400, body: refusal({ "artifacts.0": 'Input should be a valid object [input: 0]' }) }],
+    expect: [{ status: 400, body: refusal({ artifacts: "List should have at most 1000000 items" }) }],
   },
   {
     name: "2,900,000 different texts in a report",
