@@ -87,17 +87,23 @@ function withoutNul(schema: Json): void {
     schema["pattern"] = NO_NUL;
 }
 
+/** Keywords that say the same of a value and of a value or null. */
+const HOISTED = ["description", "x-max-bytes"] as const;
+
 /** The same schema in the words that generators know. */
 function readable(schema: Json): Json {
   const { anyOf, patternProperties, ...rest } = schema;
   if (Array.isArray(anyOf)) {
-    // Of a value that may be null, what it is said to be stands on the whole.
+    // Of a value that may be null, what it is said to be and its bound in bytes stand on the whole.
     const described = (anyOf as Json[]).filter((branch) => branch["type"] !== "null");
-    const [{ description, ...only } = {}] = described;
-    const isHoisted =
-      described.length === 1 && description !== undefined && !("$ref" in only) && rest["description"] === undefined;
-    if (isHoisted) rest["description"] = description;
-    const branches = isHoisted
+    const only: Json = { ...described[0] };
+    const isSingle = described.length === 1 && !("$ref" in only);
+    for (const keyword of HOISTED) {
+      if (!isSingle || only[keyword] === undefined || rest[keyword] !== undefined) continue;
+      rest[keyword] = only[keyword];
+      delete only[keyword];
+    }
+    const branches = isSingle
       ? (anyOf as Json[]).map((branch) => (branch["type"] === "null" ? branch : only))
       : (anyOf as Json[]);
     rest["anyOf"] = branches.flatMap((branch) => (isUnion(branch) ? (branch["anyOf"] as Json[]) : [branch]));
