@@ -134,7 +134,7 @@ function searchText(words: readonly string[], found: Found): string {
   const parts = [["Topics", found.topics], ["Commands", found.commands], ["Options", found.options]] as const;
   const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${columns(rows)}`]));
   const more = "assay help TOPIC and assay help COMMAND tell all of one, assay config explain OPTION does for options.";
-  return `Nothing is called ${JSON.stringify(words.join(" ").slice(0, 100))}; these have it:\n\n${shown.join("\n")}\n${more}\n`;
+  return `No topic or command is called ${JSON.stringify(words.join(" ").slice(0, 100))}. Matches:\n\n${shown.join("\n")}\n${more}\n`;
 }
 
 function unknownCommand(commands: readonly Command[], words: readonly string[]): string {

@@ -75,7 +75,7 @@ export const webhookList: Command = {
         const { kind, disabled_at, last_received_at: at } = hook;
         return [kind, at === null ? "never" : shownTime(at), disabled_at === null ? urls.of(hook) : "disabled"];
       };
-      const text = tableText(["KIND", "LAST CALL", "ADDRESS"], hooks.map(row), `${organization.name} takes in no webhooks`);
+      const text = tableText(["KIND", "LAST CALL", "ADDRESS"], hooks.map(row), `${organization.name} has no inbound webhooks`);
       const tell = hooks.some(({ disabled_at }) => disabled_at === null) ? urls.told : told(args, io);
       return tell({ webhooks: hooks.map(shown) }, text);
     });

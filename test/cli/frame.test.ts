@@ -193,7 +193,7 @@ test("a topic of the guide is printed as it is, after the help of a command of i
   assert.match(text, /^# \S/);
   assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });
   assert.equal(await run("help", "Configuration"), { code: 0, out: text, err: "" });
-  assert.match((await run("help", "configuratio")).out, /^Nothing is called "configuratio"; these have it:\n\nTopics:\n {2}configuration {2,}\S/);
+  assert.match((await run("help", "configuratio")).out, /^No topic or command is called "configuratio"\. Matches:\n\nTopics:\n {2}configuration {2,}\S/);
   const named = { ...(COMMANDS[0] as Command), name: "configuration" };
   const { io, out } = capture();
   assert.is(await runCli([named], ["help", "configuration"], io), 0);

@@ -15,7 +15,7 @@ const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
   "member list": { words: ["--org", "acme"], text: "acme has no members\n", json: { organization: "acme", members: [] } },
   "service-account list": { words: ["--org", "bare"], text: "bare has no service accounts\n", json: { organization: "bare", service_accounts: [] } },
   "key list": { words: ["--org", "acme", "--service-account", "ci"], text: "no keys that work\n", json: { keys: [] } },
-  "webhook list": { words: ["--org", "acme"], text: "acme takes in no webhooks\n", json: { webhooks: [] } },
+  "webhook list": { words: ["--org", "acme"], text: "acme has no inbound webhooks\n", json: { webhooks: [] } },
   "deliveries list": { words: [], text: "no messages\n", json: { deliveries: [] } },
   "retention list": { words: [], text: "no rules: everything is kept\n\nno legal holds\n", json: { rules: [], holds: [] } },
   "retention deleted": { words: ["--org", "acme"], text: "nothing was deleted\n", json: { deleted: [] } },

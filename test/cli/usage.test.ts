@@ -149,7 +149,7 @@ for (const [argv, expected] of SEARCHES)
   test(`assay help ${argv.join(" ")} finds what has it`, async () => {
     const { code, out, err } = await cli(["help", ...argv]);
     assert.equal([code, err], [0, ""]);
-    assert.ok(out.startsWith(`Nothing is called ${JSON.stringify(argv.join(" "))}; these have it:\n\n`), out);
+    assert.ok(out.startsWith(`No topic or command is called ${JSON.stringify(argv.join(" "))}. Matches:\n\n`), out);
     for (const pattern of expected) assert.match(out, pattern);
   });
 
