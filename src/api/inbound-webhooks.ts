@@ -9,7 +9,7 @@ import { isUnfinished } from "../domain/attestation/sonar.ts";
 import { placeOfScan } from "../domain/webhook/sonar.ts";
 import type { SonarFlowNames } from "../domain/webhook/sonar.ts";
 import { invalid, notFound } from "../errors.ts";
-import { parseJson } from "../http/body.ts";
+import { parseJson } from "../http/read-json.ts";
 import { optionalJson } from "../http/operation.ts";
 import type { JsonBody } from "../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../http/schema.ts";

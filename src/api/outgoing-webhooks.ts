@@ -19,6 +19,16 @@ const Api = Type.String({ description: "The object in this API" });
 /** States of artifacts and trails in lower case. */
 const Status = OneOf(["compliant", "non-compliant", "incomplete"]);
 
+/** An artifact as a flow has it. */
+const RECORD = {
+  status: Status,
+  commit: TEXT,
+  commit_url: TEXT,
+  html_url: Page,
+  api_url: Api,
+  build_url: TEXT,
+};
+
 const HEAD = {
   version: OneOf([PAYLOAD_VERSION], { description: "Version of the payload" }),
   timestamp: Seconds("When it happened"),
@@ -46,12 +56,7 @@ const EnvironmentWebhook = Closed({
           Closed(
             {
               flow: TEXT,
-              status: Status,
-              commit: TEXT,
-              commit_url: TEXT,
-              html_url: Page,
-              api_url: Api,
-              build_url: TEXT,
+              ...RECORD,
             },
             { description: "The record in the flow that built it; not there without one" },
           ),
@@ -74,12 +79,7 @@ const FlowWebhook = Closed({
     Closed({
       name: TEXT,
       fingerprint: TEXT,
-      status: Status,
-      commit: TEXT,
-      commit_url: TEXT,
-      html_url: Page,
-      api_url: Api,
-      build_url: TEXT,
+      ...RECORD,
     }),
   ),
   attestation: Type.Optional(

@@ -8,7 +8,7 @@ import { FINGERPRINT } from "../domain/names.ts";
 import { normalizeAzureApps, normalizeCloudRun, normalizeEcs, normalizeK8s, normalizePlain } from "../domain/snapshot/normalize.ts";
 import type { Item, ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { invalid, tooLarge } from "../errors.ts";
-import { parseJson } from "../http/body.ts";
+import { parseJson } from "../http/read-json.ts";
 import { Closed, Matching, Maybe, OneOf, WithinBytes, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import type { PhysicalType } from "../store/environments.ts";

@@ -129,8 +129,6 @@ export async function skipBody(ctx: Koa.Context, limits: BodyLimits): Promise<vo
   await collect(ctx.req, { limits, keep: false });
 }
 
-export { parseJson } from "./read-json.ts";
-
 /** @throws AppError 400 for a compressed body: its real size would be anybody's guess. */
 export function refuseEncoded(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];

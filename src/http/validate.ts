@@ -267,8 +267,6 @@ function branchTypes(schema: unknown): string[] {
   return [...new Set(branches.flatMap(({ type, anyOf }) => (anyOf === undefined ? (type ?? []) : branchTypes(anyOf))))];
 }
 
-export { MAX_JSON_DEPTH };
-
 /**
  * What no schema says but storage demands: text that is Unicode without NUL, numbers that JSON can write again, nesting that
  * a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.

@@ -4,7 +4,8 @@ import * as assert from "uvu/assert";
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { Closed, Matching, Maybe, Nullable, OneOf, Repeated } from "../../src/http/schema.ts";
-import { MAX_JSON_DEPTH, findUnstorable, textProblem, validate } from "../../src/http/validate.ts";
+import { MAX_JSON_DEPTH } from "../../src/http/json-scan.ts";
+import { findUnstorable, textProblem, validate } from "../../src/http/validate.ts";
 
 const test = suite("http/validate");
 const plain = (schema: TSchema, value: unknown) => validate(schema, value, "plain", "body");
