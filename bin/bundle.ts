@@ -3,8 +3,8 @@
 
 import { build } from "esbuild";
 import type { Metafile } from "esbuild";
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, sep } from "node:path";
 import { BILL_OF_MATERIALS, LICENSES, buildInfo, checkoutPath, listAssets, readAsset } from "../src/assets.ts";
 import { commitTime } from "./commit-time.ts";
 import { componentsOf, textFile } from "./components.ts";
@@ -23,7 +23,7 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   const metafiles = [await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"))];
   for (const name of workerNames(root)) {
     const key = `workers/${name}.cjs`;
-    metafiles.push(await bundleEntry(root, `src/workers/${name}.ts`, join(directory, "assets", key)));
+    metafiles.push(await bundleEntry(root, `src/${name}.ts`, join(directory, "assets", key)));
     keys.push(key);
   }
 
@@ -34,13 +34,10 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   return [...keys, ...told.map(([key]) => key)].sort();
 }
 
-/** The entries of worker threads: src/workers/<something>-worker.ts. */
+/** The entries of worker threads, src/<area>/<something>-worker.ts, as paths below src/ without the extension. */
 function workerNames(root: string): string[] {
-  const directory = join(root, "src", "workers");
-  if (!existsSync(directory)) return [];
-  return readdirSync(directory)
-    .filter((file) => file.endsWith("-worker.ts"))
-    .map((file) => file.slice(0, -".ts".length))
+  return globSync("**/*-worker.ts", { cwd: join(root, "src") })
+    .map((file) => file.split(sep).join("/").slice(0, -".ts".length))
     .sort();
 }
 

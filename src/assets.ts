@@ -18,7 +18,7 @@ export interface BuildInfo {
   readonly commit: string | null;
 }
 
-/** The native addon of better-sqlite3; see store/addon.ts, its only reader. */
+/** The native addon of better-sqlite3; see store/db/native-addon.ts, its only reader. */
 export const ADDON_ASSET = "better_sqlite3.node";
 
 /** Licence texts of what is inside, one file for each (a prefix of keys), and the bill of materials: the build makes them, so a checkout has none. */
@@ -39,8 +39,7 @@ const SOURCES: readonly Source[] = [
   { key: "migrations/", from: "src/store/migrations", accept: /^\d{4}-[a-z0-9-]+\.sql$/ },
   { key: "Dockerfile", from: "bin/Dockerfile", accept: null },
   { key: "guide/", from: "src/guide", accept: /^[a-z0-9-]+\.md$/ },
-  { key: "ui/", from: "src/ui/static", accept: null },
-  { key: "docs/", from: "src/ui/docs", accept: null },
+  { key: "ui/", from: "src/web/static", accept: null },
   {
     key: "swagger-ui/",
     from: "node_modules/swagger-ui-dist",
@@ -95,14 +94,14 @@ export function checkoutPath(key: string): string | null {
 }
 
 /**
- * How to start the worker thread whose entry is src/workers/<name>.ts:
+ * How to start the worker thread whose entry is src/<name>.ts, for example "backup/backup-worker":
  * `new Worker(entry.source, { eval: entry.eval })`. In a checkout the source is the path of the file; in an executable
  * there is no file to name, so the source is the code itself.
  * Throws an Error when no such worker ships.
  */
 export function workerEntry(name: string): { source: string; eval: boolean } {
   if (built === null) {
-    const path = join(checkoutRoot(), "src", "workers", `${name}.ts`);
+    const path = join(checkoutRoot(), "src", `${name}.ts`);
     if (statSync(path, { throwIfNoEntry: false }) === undefined) throw missing(`workers/${name}.cjs`);
     return { source: path, eval: false };
   }

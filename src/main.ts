@@ -6,8 +6,8 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { isatty } from "node:tty";
 import { COMMANDS } from "./cli/commands.ts";
-import { runCli } from "./cli/frame.ts";
-import type { Io } from "./cli/frame.ts";
+import { runCli } from "./cli/framework.ts";
+import type { Io } from "./cli/framework.ts";
 
 // Whatever the program writes (database, evidence, backups, keys) is nobody else's business.
 process.umask(0o077);

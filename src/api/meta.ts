@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";
-import { operation } from "./kit.ts";
+import { operation } from "./context.ts";
 
 export const getOpenApi = operation({
   id: "get_openapi",

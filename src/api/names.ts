@@ -1,7 +1,7 @@
 /** Lists of names in bodies. */
-import { excerpt } from "../domain/excerpt.ts";
+import { excerpt } from "../domain/text/excerpt.ts";
 import { AppError, invalid } from "../errors.ts";
-import { TEXT_LENGTH } from "./shapes.ts";
+import { TEXT_LENGTH } from "../contract/shapes.ts";
 
 /** Of wrong names no more are told: an answer is a page. */
 const MOST_PROBLEMS = 20;

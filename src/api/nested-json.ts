@@ -1,8 +1,8 @@
 /** JSON that came inside of a body: as a text, or as a file. It is bounded, and where it is large read in a thread, as a body is. */
-import type { ScanBounds } from "../http/json-scan.ts";
-import { LARGE_JSON_BYTES, readJson } from "../http/read-json.ts";
-import type { JsonShape } from "../http/read-json.ts";
-import type { Context } from "./kit.ts";
+import type { ScanBounds } from "../json/scan.ts";
+import { LARGE_JSON_BYTES, readJson } from "../http/body/read-json.ts";
+import type { JsonShape } from "../http/body/read-json.ts";
+import type { Context } from "./context.ts";
 
 /**
  * Reads it. `field` is blamed for what is wrong with it as a whole, `what` begins the sentence of a 413. `asText`: a large object or list

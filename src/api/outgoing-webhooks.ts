@@ -6,7 +6,7 @@
 import { Type } from "typebox";
 import { PAYLOAD_VERSION } from "../domain/notification/targets.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf } from "../domain/notification/triggers.ts";
-import type { OutgoingWebhook } from "../http/openapi.ts";
+import type { OutgoingWebhook } from "../http/openapi/document.ts";
 import { Closed, OneOf } from "../http/schema.ts";
 
 // No components: oapi-codegen drops those that only webhooks refer to, and then misses them.

@@ -4,8 +4,8 @@ import { gone } from "../errors.ts";
 import { Closed, Message } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";
 import type { Method } from "../http/operation.ts";
-import { operation } from "./kit.ts";
-import { NoQuery } from "./organizations.ts";
+import { operation } from "./context.ts";
+import { NoQuery } from "./accounts/organizations.ts";
 
 const EXAMPLES: Record<string, string> = {
   org: "acme",

@@ -1,10 +1,10 @@
 /** The published JSON Schemas of the documents that users write. Open to everybody: they hold no data. */
 import { Type } from "typebox";
 import { POLICY_SCHEMA } from "../domain/policy/schema.ts";
-import { TEMPLATE_SCHEMA } from "../domain/template.ts";
+import { TEMPLATE_SCHEMA } from "../domain/flow-template/template.ts";
 import { NO_BODY } from "../http/operation.ts";
 import { Closed } from "../http/schema.ts";
-import { operation } from "./kit.ts";
+import { operation } from "./context.ts";
 
 const Document = Type.Record(Type.String(), Type.Unknown());
 

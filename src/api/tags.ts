@@ -4,12 +4,12 @@ import { invalid, notFound } from "../errors.ts";
 import { json } from "../http/operation.ts";
 import { CheckedByHandler, Closed, Maybe, Message, Ok, OneOf, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
-import { MAX_TAGS } from "../store/tags.ts";
-import type { TagChange, TagFilter } from "../store/tags.ts";
-import { operation } from "./kit.ts";
-import type { Context } from "./kit.ts";
-import { NoQuery } from "./organizations.ts";
-import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "./shapes.ts";
+import { MAX_TAGS } from "../store/db/tags.ts";
+import type { TagChange, TagFilter } from "../store/db/tags.ts";
+import { operation } from "./context.ts";
+import type { Context } from "./context.ts";
+import { NoQuery } from "./accounts/organizations.ts";
+import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "../contract/shapes.ts";
 
 /** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
 export const Tags = Type.Record(Type.String(), Type.String());

@@ -11,7 +11,7 @@
  * writer would have written. Whoever reads it to its end knows that it is whole; nothing before the end proves anything.
  */
 import { createHash } from "node:crypto";
-import { placeOf } from "../vault/layout.ts";
+import { placeOf } from "../evidence/layout.ts";
 
 /** Archives of a later format are refused; those of this one and earlier are read. */
 export const FORMAT_VERSION = 1;

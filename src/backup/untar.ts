@@ -3,7 +3,7 @@
  * the same byte for byte. So a changed bit anywhere outside of the contents shows, and nothing that tar could say beside a name and a
  * size (links, devices, owners) is ever looked at.
  */
-import { BLOCK, END, headOf, paddingOf } from "../packages/tar.ts";
+import { BLOCK, END, headOf, paddingOf } from "../archive/tar.ts";
 import { DamagedBackupError } from "./format.ts";
 
 /** `content` must be read to its end before the next member is asked for. `mtime`: epoch seconds. */

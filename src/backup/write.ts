@@ -1,10 +1,10 @@
 /** The bytes of a backup, made while somebody takes them: nothing is kept but what is being written. */
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
-import { END, headOf, paddingOf } from "../packages/tar.ts";
-import type { Contents, Reference } from "../store/copy.ts";
-import { DamagedEvidenceError } from "../vault/errors.ts";
-import type { Vault } from "../vault/vault.ts";
+import { END, headOf, paddingOf } from "../archive/tar.ts";
+import type { Contents, Reference } from "../store/db/database-copy.ts";
+import { DamagedEvidenceError } from "../evidence/errors.ts";
+import type { Vault } from "../evidence/local-store.ts";
 import { FORMAT_VERSION, MEMBER, evidenceMember, headText, manifestText, sha256, stampOf, sumsLine, timeOf } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 

@@ -6,9 +6,9 @@
  * command takes a configuration. The texts of the latter are passed on unparsed, for config.ts to judge.
  */
 import { parseArgs } from "node:util";
-import { OPTIONS } from "../options.ts";
-import { cut } from "../domain/excerpt.ts";
-import { nearestNames } from "../domain/near-names.ts";
+import { OPTIONS } from "../config/options.ts";
+import { cut } from "../domain/text/excerpt.ts";
+import { nearestNames } from "../domain/text/near-names.ts";
 
 /** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
 export type CommandOption =

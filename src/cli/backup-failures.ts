@@ -2,8 +2,8 @@
 import { DamagedBackupError, NewerBackupError } from "../backup/format.ts";
 import { BackupError } from "../backup/make.ts";
 import { RestoreError } from "../backup/restore.ts";
-import { DamagedDatabaseError } from "../store/copy.ts";
-import { commandFailure, EXIT } from "./frame.ts";
+import { DamagedDatabaseError } from "../store/db/database-copy.ts";
+import { commandFailure, EXIT } from "./framework.ts";
 
 /** What the operator is told of an error. `archive`: the name of the file, or `-`. */
 export function backupFailure(error: unknown, archive: string): unknown {

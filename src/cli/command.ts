@@ -2,7 +2,7 @@
  * What a command is, what it may touch, and how it ends. The frame (frame.ts) runs commands; the files that commands share
  * import this one, so that the frame can import them.
  */
-import type { OptionName } from "../options.ts";
+import type { OptionName } from "../config/options.ts";
 import type { Args, CommandOption, Positionals } from "./args.ts";
 
 /** What a command may touch. `stdout` and `stderr` write the text as it is; `cwd` is an absolute path. */

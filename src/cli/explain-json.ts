@@ -25,9 +25,9 @@
  */
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
-import { problemsOf } from "../store/explanations.ts";
-import type { ExplainedArtifact, ExplainedAttestation, ExplainedVersion, Explanation } from "../store/explanations.ts";
-import type { Question } from "./explain.ts";
+import { problemsOf } from "../store/environments/explanations.ts";
+import type { ExplainedArtifact, ExplainedAttestation, ExplainedVersion, Explanation } from "../store/environments/explanations.ts";
+import type { Question } from "./commands/explain.ts";
 
 /** See the head of this file. */
 export function explanationJson(explanation: Explanation, { organization, expression, fingerprint }: Question): object {

@@ -6,10 +6,10 @@ import { verdictWord } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
-import { problemsOf } from "../store/explanations.ts";
-import type { ExplainedArtifact, ExplainedAttestation, ExplainedVersion, Explanation } from "../store/explanations.ts";
-import type { Question } from "./explain.ts";
-import { oneLine } from "./frame.ts";
+import { problemsOf } from "../store/environments/explanations.ts";
+import type { ExplainedArtifact, ExplainedAttestation, ExplainedVersion, Explanation } from "../store/environments/explanations.ts";
+import type { Question } from "./commands/explain.ts";
+import { oneLine } from "./framework.ts";
 
 /** The whole text, with its last line feed. */
 export function explanationText(explanation: Explanation, question: Question): string {

@@ -1,5 +1,5 @@
 /** `assay help WORD` for a word that names neither a command nor a topic: what mentions it. */
-import { ROWS } from "../options.ts";
+import { ROWS } from "../config/options.ts";
 import type { Command } from "./command.ts";
 
 /** A page of the guide: its name, its heading without that name, and its text in Markdown. */

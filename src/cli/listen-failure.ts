@@ -1,8 +1,8 @@
 /** What the operator can do about a place that cannot be listened on. */
-import { listenText } from "../config.ts";
-import { OPTIONS } from "../options.ts";
-import type { Config } from "../options.ts";
-import { commandFailure } from "./frame.ts";
+import { listenText } from "../config/resolve.ts";
+import { OPTIONS } from "../config/options.ts";
+import type { Config } from "../config/options.ts";
+import { commandFailure } from "./framework.ts";
 
 /** @param handedOver whether sockets were used in place of `listen`. @returns null for an error of another kind. */
 export function listenFailure(error: unknown, config: Config, handedOver: boolean): Error | null {

@@ -4,8 +4,8 @@
  */
 import { Writable } from "node:stream";
 import { SingleBar } from "cli-progress";
-import { MB } from "../domain/quantities.ts";
-import type { Io } from "./frame.ts";
+import { MB } from "../domain/text/units.ts";
+import type { Io } from "./framework.ts";
 
 export type Progress = {
   /** The next part of the work: what it is, and how much of it there is, in `unit`. Ends the part before. */

@@ -1,11 +1,11 @@
 /** SIGHUP to a server: what can be replaced while it serves is read again. That is its certificate. */
-import { systemSources } from "../assay.ts";
-import { daysLeft } from "../certificates.ts";
+import { systemSources } from "../server/app.ts";
+import { daysLeft } from "../config/tls-certificate.ts";
 import type { Logger } from "../log.ts";
-import type { Config } from "../options.ts";
-import type { Instance } from "../serve.ts";
-import type { Notifier } from "../systemd.ts";
-import type { Io } from "./frame.ts";
+import type { Config } from "../config/options.ts";
+import type { Instance } from "../server/instance.ts";
+import type { Notifier } from "../server/sd-notify.ts";
+import type { Io } from "./framework.ts";
 import { readPair } from "./tls.ts";
 import type { ReadPair } from "./tls.ts";
 

@@ -2,17 +2,17 @@
 import { ROLES } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import type { Store } from "../store/index.ts";
-import type { ServiceAccountRow } from "../store/service-accounts.ts";
-import { ACCOUNT_NAME_RULE, isAccountName } from "./apply-file.ts";
+import type { ServiceAccountRow } from "../store/accounts/service-accounts.ts";
+import { ACCOUNT_NAME_RULE, isAccountName } from "./apply/apply-file.ts";
 import { listed } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
-import { DATA_OPTIONS, dataDirectory } from "./configuration.ts";
-import { change, withData } from "./data.ts";
-import { commandFailure, EXIT } from "./frame.ts";
-import type { Command } from "./frame.ts";
-import { operatorOf } from "./operator.ts";
+import { DATA_OPTIONS, dataDirectory } from "./command-config.ts";
+import { change, withData } from "./data-directory.ts";
+import { commandFailure, EXIT } from "./framework.ts";
+import type { Command } from "./framework.ts";
+import { operatorOf } from "./operator-changes.ts";
 import { tableText } from "./table.ts";
-import { requireOrganization, requireServiceAccount, shownTime } from "./who.ts";
+import { requireOrganization, requireServiceAccount, shownTime } from "./lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization of the service account" };
 const DEFAULT_PRIVILEGE: Role = "reader";

@@ -1,14 +1,14 @@
 /** The certificate and the key of a server, read from the files of the configuration. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { systemSources } from "../assay.ts";
-import { checkPair } from "../certificates.ts";
-import type { CertificateFacts } from "../certificates.ts";
-import type { Pair } from "../listen.ts";
-import type { Config } from "../options.ts";
-import { readText } from "./configuration.ts";
-import { commandFailure } from "./frame.ts";
-import type { Io } from "./frame.ts";
+import { systemSources } from "../server/app.ts";
+import { checkPair } from "../config/tls-certificate.ts";
+import type { CertificateFacts } from "../config/tls-certificate.ts";
+import type { Pair } from "../server/listener.ts";
+import type { Config } from "../config/options.ts";
+import { readText } from "./command-config.ts";
+import { commandFailure } from "./framework.ts";
+import type { Io } from "./framework.ts";
 
 export type ReadPair = { pair: Pair; facts: CertificateFacts | null; warnings: readonly string[] };
 

@@ -2,12 +2,12 @@
  * Copies evidence from one vault to another. What is there already, whole, is passed over, so a copy that was interrupted goes on where it
  * stopped, and a file counts as copied only when the target has it, by its checksum or by reading it back.
  */
-import { systemSources } from "../assay.ts";
-import { SWEEP_AGE } from "../chores.ts";
-import type { NamedFile } from "../store/evidence-place.ts";
+import { systemSources } from "../server/app.ts";
+import { SWEEP_AGE } from "../server/scheduler.ts";
+import type { NamedFile } from "../store/flows/evidence-location.ts";
 import type { Store } from "../store/index.ts";
-import { DamagedEvidenceError, MissingEvidenceError } from "../vault/errors.ts";
-import type { Vault } from "../vault/vault.ts";
+import { DamagedEvidenceError, MissingEvidenceError } from "../evidence/errors.ts";
+import type { Vault } from "../evidence/local-store.ts";
 
 export type Copied = {
   /** Files and bytes that attestations name and the target has now, of which `copied` were not there before. */

@@ -6,8 +6,8 @@ import type { ControlReference } from "./policy/ast.ts";
 import { renderDiagnostics } from "./policy/diagnostics.ts";
 import { controlsReferenced, parsePolicy } from "./policy/document.ts";
 import { serializePolicy } from "./policy/stored.ts";
-import { parseTemplate, renderTemplateProblems } from "./template.ts";
-import { decodeUtf8 } from "./utf8.ts";
+import { parseTemplate, renderTemplateProblems } from "./flow-template/template.ts";
+import { decodeUtf8 } from "./text/utf8.ts";
 
 /**
  * Largest file, in bytes, that is read in the main thread: the worst that was found takes 25 ms. What is stored of a

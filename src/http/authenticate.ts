@@ -5,7 +5,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { csrfMissing, sessionOver, unauthenticated } from "../errors.ts";
-import type { Caller, House } from "./mount.ts";
+import type { Caller, House } from "./router.ts";
 
 /**
  * The holder of the key in the Authorization header; only a request without such a header may come by session. A change by session must

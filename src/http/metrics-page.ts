@@ -2,9 +2,9 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { methodNotAllowed, unauthenticated } from "../errors.ts";
-import { nameRequest } from "./arrive.ts";
+import { nameRequest } from "./request-boundary.ts";
 import { credentialOf } from "./authenticate.ts";
-import type { Rates } from "./rates.ts";
+import type { Rates } from "./rate-limits.ts";
 
 export type MetricsText = { collect(): Promise<string>; readonly contentType: string };
 

@@ -7,8 +7,8 @@
 import type { Readable } from "node:stream";
 import type { Static, TObject, TSchema } from "typebox";
 import type { Feature, OrgPermission, Permission } from "../domain/access.ts";
-import { CONFIGURATION } from "./read-json.ts";
-import type { JsonBounds } from "./read-json.ts";
+import { CONFIGURATION } from "./body/read-json.ts";
+import type { JsonBounds } from "./body/read-json.ts";
 import type { Deprecation } from "./schema.ts";
 
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
@@ -186,4 +186,4 @@ export const NO_BODY: NoBody = { kind: "none" };
 export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({ kind: "json", schema, optional: false, bounds });
 /** A JSON body that may be missing or null. */
 export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({ kind: "json", schema, optional: true, bounds });
-export { CONFIGURATION, LARGE_JSON_BYTES, RECORD, REPORT } from "./read-json.ts";
+export { CONFIGURATION, LARGE_JSON_BYTES, RECORD, REPORT } from "./body/read-json.ts";

@@ -7,7 +7,7 @@ import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
-import { matches, sendText } from "./reply.ts";
+import { matches, sendText } from "./response.ts";
 
 /** A body with what was made of it; kept as a whole where answers are kept. */
 export type Representation = {

@@ -10,11 +10,11 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
 import type { TSchema } from "typebox";
-import { isLinkable, isRemote } from "../domain/urls.ts";
+import { isLinkable, isRemote } from "../domain/network/urls.ts";
 import { tooLarge } from "../errors.ts";
 import type { FieldErrors } from "../errors.ts";
-import { isWithinBytes } from "./json-bytes.ts";
-import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "./json-scan.ts";
+import { isWithinBytes } from "../json/bytes.ts";
+import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "../json/scan.ts";
 
 /** Formats of texts, with the words for what is expected. */
 export const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {

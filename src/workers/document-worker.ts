@@ -2,7 +2,7 @@
 // when it takes too long (documents.ts).
 import { readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, Refusal, TemplateFile } from "../domain/documents.ts";
-import { serveTasks } from "./task.ts";
+import { serveTasks } from "./task-protocol.ts";
 
 export type DocumentTask = { kind: "template" | "policy"; bytes: Uint8Array };
 export type DocumentResult = TemplateFile | PolicyFile | Refusal;

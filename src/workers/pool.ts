@@ -5,7 +5,7 @@
 // included; a thread that died or was stopped is replaced when there is work for it, so a broken entry file costs one
 // start per task and never a loop of restarts; the tasks of one lane never keep those of another from their turn.
 import type { Transferable, Worker } from "node:worker_threads";
-import type { TaskNews, TaskOrder, TaskReply } from "./task.ts";
+import type { TaskNews, TaskOrder, TaskReply } from "./task-protocol.ts";
 
 export type TaskOptions = {
   /** Milliseconds from the call of `run`, waiting in the queue included; below 2^31, where timers end. */

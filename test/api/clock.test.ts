@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Sink } from "../../src/inspection/check.ts";
-import { checkEnvironments } from "../../src/inspection/environments.ts";
-import { verify } from "../../src/inspection/verify.ts";
+import type { Sink } from "../../src/diagnostics/verify/check.ts";
+import { checkEnvironments } from "../../src/diagnostics/verify/environments.ts";
+import { verify } from "../../src/diagnostics/verify/verify.ts";
 import { freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 

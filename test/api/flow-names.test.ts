@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { running, runningIn } from "./running.ts";
+import { running, runningIn } from "./environments/given.ts";
 
 const test = suite("api/flow-names");
 let server: TestServer;

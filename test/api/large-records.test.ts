@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { freeForm, singleAllowance } from "../../src/api/large-json.ts";
+import { freeForm, singleAllowance } from "../../src/contract/large-json.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 

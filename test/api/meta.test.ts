@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { buildInfo } from "../../src/assets.ts";
-import { schemaVersion } from "../../src/store/database.ts";
+import { schemaVersion } from "../../src/store/db/database.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 

@@ -5,9 +5,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { OUTGOING_WEBHOOKS } from "../../src/api/outgoing-webhooks.ts";
-import { urlsFor } from "../../src/api/urls.ts";
+import { urlsFor } from "../../src/contract/urls.ts";
 import { expiryPayload } from "../../src/domain/notification/key-expiry.ts";
-import type { FlowFacts, Moment, Notice } from "../../src/domain/notification/notice.ts";
+import type { FlowFacts, Moment, Notice } from "../../src/domain/notification/event.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notification/triggers.ts";
 import { webhookPayload } from "../../src/domain/notification/webhook.ts";
 import { validate } from "../../src/http/validate.ts";

@@ -13,7 +13,7 @@ import { holdsLoop } from "./loop-delay.ts";
 import { startProbed } from "./probed.ts";
 import { prepareWorld } from "./world.ts";
 
-const test = suite("attacks");
+const test = suite("attacks/attacks");
 const directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
 let server: Awaited<ReturnType<typeof startProbed>>;
 let world: World;

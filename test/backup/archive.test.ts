@@ -9,9 +9,9 @@ import { checkArchive } from "../../src/backup/check.ts";
 import { DamagedBackupError, NewerBackupError } from "../../src/backup/format.ts";
 import { BackupError } from "../../src/backup/make.ts";
 import { RestoreError } from "../../src/backup/restore.ts";
-import { headOf } from "../../src/packages/tar.ts";
-import { DamagedDatabaseError } from "../../src/store/copy.ts";
-import { NewerDatabaseError, openDatabase, schemaVersion } from "../../src/store/database.ts";
+import { headOf } from "../../src/archive/tar.ts";
+import { DamagedDatabaseError } from "../../src/store/db/database-copy.ts";
+import { NewerDatabaseError, openDatabase, schemaVersion } from "../../src/store/db/database.ts";
 import { AT, EVIDENCE, backUp, evidenceIn, givenData, newDirectory, pack, partsOf, refused, removeDirectories, repack, restore, sha256 } from "./given.ts";
 import type { Part } from "./given.ts";
 

@@ -6,9 +6,9 @@ import { makeBackup } from "../../src/backup/make.ts";
 import type { BackupOrder } from "../../src/backup/make.ts";
 import { restoreBackup } from "../../src/backup/restore.ts";
 import type { RestoreOrder } from "../../src/backup/restore.ts";
-import { END, headOf, paddingOf } from "../../src/packages/tar.ts";
+import { END, headOf, paddingOf } from "../../src/archive/tar.ts";
 import { startServer } from "../given.ts";
-import { sha256, untar } from "../packages/unpack.ts";
+import { sha256, untar } from "../audit-packages/unpack.ts";
 
 export const PROGRAM = { version: "1.2.3", commit: null };
 /** 2026-01-02T03:04:05Z */

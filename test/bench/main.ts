@@ -64,7 +64,7 @@ let lastQuestion = 0;
 /**
  * An assert in scope environment under an address that is new, though it means one of a few: letters are written as
  * themselves or as %XX. Nothing is written while reads are measured, so the lines above show answers that the server keeps
- * for as long as that is so (src/store/unchanged.ts). Any write empties it, and then a request costs what this one does.
+ * for as long as that is so (src/store/db/read-cache.ts). Any write empties it, and then a request costs what this one does.
  */
 function freshQuestion(): Buffer {
   const spelling = Math.floor(++lastQuestion / TRAILS);

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { openVault } from "../../src/vault/vault.ts";
+import { openVault } from "../../src/evidence/local-store.ts";
 
 const CONCURRENT = 32;
 const bytes = Number(process.argv[2] ?? 8192);

@@ -9,7 +9,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { bundle } from "../../bin/bundle.ts";
 
-const test = suite("components");
+const test = suite("bin/components");
 const ROOT = join(import.meta.dirname, "..", "..");
 
 type Model = { name: string; group?: string; version?: string; purl?: string; "bom-ref": string; licenses?: unknown[]; components?: Model[]; hashes?: { alg: string; content: string }[] };

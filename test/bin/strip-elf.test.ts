@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { stripElf } from "../../bin/strip-elf.ts";
 
-const strip = suite("strip-elf");
+const strip = suite("bin/strip-elf");
 
 strip("keeps every loaded byte of Node in its place and drops more than ten megabytes", () => {
   const image = readFileSync(process.execPath);

@@ -10,7 +10,7 @@ import { releaseFiles } from "../../bin/release.ts";
 import { tarball } from "../../bin/tarball.ts";
 import type { Packed } from "../../bin/tarball.ts";
 
-const test = suite("tarball");
+const test = suite("bin/tarball");
 const ROOT = join(import.meta.dirname, "..", "..");
 const TIME = new Date("2026-03-04T05:06:07Z");
 

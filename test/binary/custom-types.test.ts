@@ -11,7 +11,7 @@ import type { Client, Json } from "./client.ts";
 import { start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
-const scenario = suite("custom-types");
+const scenario = suite("binary/custom-types");
 const KEY = "key-of-the-member-who-defines-types-0123456789";
 const APPLY = `
 organizations:

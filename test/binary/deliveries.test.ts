@@ -5,9 +5,9 @@ import { SMTPServer } from "smtp-server";
 import type { AddressInfo } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Message } from "../../src/domain/notification/compose.ts";
+import type { Message } from "../../src/domain/notification/render.ts";
 import { look } from "../cli/in-process.ts";
-import { endReceivers, receiver } from "../outgoing/given.ts";
+import { endReceivers, receiver } from "../notifications/given.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
 const deliveries = suite("executable as a sender");

@@ -11,7 +11,7 @@ import type { Client, Json } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
-const endToEnd = suite("end-to-end");
+const endToEnd = suite("binary/end-to-end");
 
 const KEY = "ci-key-of-the-end-to-end-test-0123456789";
 const APPLY = `

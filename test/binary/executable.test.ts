@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { buildInfo } from "../../src/assets.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
-const executable = suite("executable");
+const executable = suite("binary/executable");
 
 /** The arguments of a server on a free port with its data in `data`. */
 const serve = (data: string): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0"];

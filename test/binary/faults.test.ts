@@ -11,7 +11,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { loadAddon } from "../../src/store/addon.ts";
+import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { clientOf, told } from "./client.ts";
 import type { Client } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";

@@ -18,7 +18,7 @@ import { clientOf, told } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 import { obstacle, PATH, restricted, settings, USER } from "./restricted.ts";
 
-const test = suite("installing");
+const test = suite("binary/installing");
 const confined = obstacle === null ? test : test.skip;
 if (obstacle !== null) console.log(`skipped: the service under its restrictions, and the image: ${obstacle}`);
 

@@ -7,9 +7,9 @@ import type { AddressInfo, Server } from "node:net";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { FIRST, SECOND } from "../listen/certificates.ts";
-import { allOf, ask, dialPlain, dialTls, fingerprintAt, fingerprintOf, slowRequest } from "../listen/client.ts";
-import { canReceive, startReceiver } from "../listen/receiver.ts";
+import { FIRST, SECOND } from "../server/certificates.ts";
+import { allOf, ask, dialPlain, dialTls, fingerprintAt, fingerprintOf, slowRequest } from "../server/client.ts";
+import { canReceive, startReceiver } from "../server/receiver.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const listening = suite("executable and its network");

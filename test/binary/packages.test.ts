@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import { clientOf, told } from "./client.ts";
 import { inDirectory, start } from "./executable.ts";
 
-const packages = suite("packages");
+const packages = suite("binary/packages");
 
 const KEY = "ci-key-of-the-package-test-0123456789";
 const APPLY = `

@@ -4,7 +4,7 @@
 import { createHmac } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { endReceivers, receiver } from "../outgoing/given.ts";
+import { endReceivers, receiver } from "../notifications/given.ts";
 import { clientOf, told } from "./client.ts";
 import type { Json } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";

@@ -8,7 +8,7 @@ import type { Answer, Json, Method } from "./client.ts";
 import { PROVENANCE, STARTED, fingerprint, happened, items, normal, openPlace } from "./runtime-place.ts";
 import type { Place, Role } from "./runtime-place.ts";
 
-const scenario = suite("runtime-clients");
+const scenario = suite("binary/runtime-clients");
 let at: Place;
 scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());

@@ -7,7 +7,7 @@ import type { Json } from "./client.ts";
 import { MEMBER, PROVENANCE, SCANNED, fingerprint, items, openPlace, schema, shown } from "./runtime-place.ts";
 import type { Place } from "./runtime-place.ts";
 
-const scenario = suite("runtime-policies");
+const scenario = suite("binary/runtime-policies");
 let at: Place;
 scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());

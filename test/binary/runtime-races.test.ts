@@ -7,7 +7,7 @@ import type { Answer, Json } from "./client.ts";
 import { COMPLIANT_TRAIL, PROVENANCE, SCANNED, fingerprint, items, openPlace, schema } from "./runtime-place.ts";
 import type { Place } from "./runtime-place.ts";
 
-const scenario = suite("runtime-races");
+const scenario = suite("binary/runtime-races");
 let at: Place;
 scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());

@@ -8,7 +8,7 @@ import { told } from "./client.ts";
 import { API, COMMITTED, COMPLIANT_TRAIL, MEMBER, PAGES, PROVENANCE, SCANNED, STARTED, commit, fingerprint, happened, items, normal, openPlace, shown } from "./runtime-place.ts";
 import type { Place } from "./runtime-place.ts";
 
-const scenario = suite("runtime");
+const scenario = suite("binary/runtime");
 let at: Place;
 scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());

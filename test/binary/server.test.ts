@@ -6,8 +6,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openDatabase } from "../../src/store/database.ts";
-import { lockDirectory } from "../../src/store/lock.ts";
+import { openDatabase } from "../../src/store/db/database.ts";
+import { lockDirectory } from "../../src/store/db/data-directory-lock.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
 const server = suite("executable as a server");

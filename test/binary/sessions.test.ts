@@ -6,8 +6,8 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { browserOf, PASSWORD, saidBy, shown } from "../ui/browser.ts";
-import { CLIENT, startProvider } from "../ui/provider.ts";
+import { browserOf, PASSWORD, saidBy, shown } from "../web/browser.ts";
+import { CLIENT, startProvider } from "../web/provider.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const sessions = suite("executable, sessions");

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openDatabase } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { inDirectory, run, start } from "./executable.ts";
 import type { Result } from "./executable.ts";

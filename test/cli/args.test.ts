@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseArguments } from "../../src/cli/args.ts";
 import type { CommandOption } from "../../src/cli/args.ts";
-import { nearestNames } from "../../src/domain/near-names.ts";
+import { nearestNames } from "../../src/domain/text/near-names.ts";
 
 const OPTIONS: Record<string, CommandOption> = {
   help: { kind: "switch", description: "" },
@@ -14,7 +14,7 @@ const OPTIONS: Record<string, CommandOption> = {
 const parse = (argv: string[], { takesConfig = true, least = 0, most = 0, words = undefined as string[] | undefined } = {}) =>
   parseArguments(argv, { options: OPTIONS, takesConfig, positionals: { least, most, names: ["FIRST", "SECOND"], ...(words && { words }) } });
 
-const test = suite("args");
+const test = suite("cli/args");
 
 test("switches, texts, configuration and positionals are told apart", () => {
   const { args, problems } = parse(

@@ -2,12 +2,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemSources } from "../../src/assay.ts";
+import { systemSources } from "../../src/server/app.ts";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { runCli } from "../../src/cli/frame.ts";
-import type { Io } from "../../src/cli/frame.ts";
-import { openDatabase } from "../../src/store/database.ts";
-import type { Db } from "../../src/store/database.ts";
+import { runCli } from "../../src/cli/framework.ts";
+import type { Io } from "../../src/cli/framework.ts";
+import { openDatabase } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
 

@@ -1,8 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Io } from "../../src/cli/frame.ts";
+import type { Io } from "../../src/cli/framework.ts";
 import { showProgress } from "../../src/cli/progress.ts";
-import { MB } from "../../src/domain/quantities.ts";
+import { MB } from "../../src/domain/text/units.ts";
 
 const test = suite("cli/progress");
 

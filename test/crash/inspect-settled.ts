@@ -1,7 +1,7 @@
 // Whether anything was left undone. A function of a database that nobody writes to meanwhile; a read-only connection will do.
-import { readingStore } from "../../src/inspection/check.ts";
-import type { Db } from "../../src/store/database.ts";
-import type { JobRow } from "../../src/store/jobs.ts";
+import { readingStore } from "../../src/diagnostics/verify/check.ts";
+import type { Db } from "../../src/store/db/database.ts";
+import type { JobRow } from "../../src/store/db/jobs.ts";
 
 type Say = (problem: string) => void;
 

@@ -2,17 +2,17 @@
 // load of this test ever wrote.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Sink } from "../../src/inspection/check.ts";
-import { checkEnvironments } from "../../src/inspection/environments.ts";
-import type { LookedAt } from "../../src/inspection/environments.ts";
-import { checkEvidence } from "../../src/inspection/evidence.ts";
-import { checkJudgements, nothingJudged } from "../../src/inspection/judgements.ts";
-import type { Judged } from "../../src/inspection/judgements.ts";
-import { checkAudit, checkRecords } from "../../src/inspection/records.ts";
-import { checkForeignKeys, checkIntegrity, checkSchema } from "../../src/inspection/soundness.ts";
-import { checkTrails } from "../../src/inspection/trails.ts";
-import type { Db } from "../../src/store/database.ts";
-import type { Vault } from "../../src/vault/vault.ts";
+import type { Sink } from "../../src/diagnostics/verify/check.ts";
+import { checkEnvironments } from "../../src/diagnostics/verify/environments.ts";
+import type { LookedAt } from "../../src/diagnostics/verify/environments.ts";
+import { checkEvidence } from "../../src/diagnostics/verify/evidence.ts";
+import { checkJudgements, nothingJudged } from "../../src/diagnostics/verify/judgements.ts";
+import type { Judged } from "../../src/diagnostics/verify/judgements.ts";
+import { checkAudit, checkRecords } from "../../src/diagnostics/verify/records.ts";
+import { checkForeignKeys, checkIntegrity, checkSchema } from "../../src/diagnostics/verify/soundness.ts";
+import { checkTrails } from "../../src/diagnostics/verify/trails.ts";
+import type { Db } from "../../src/store/db/database.ts";
+import type { Vault } from "../../src/evidence/local-store.ts";
 
 /** What earlier rounds have looked at: rows and files never change, so each is read once. */
 export type Looked = { snapshots: LookedAt; judged: Judged; files: Set<string> };

@@ -1,6 +1,6 @@
 // What was acknowledged of environments, and finding it again in the database and over HTTP.
-import type { Db } from "../../src/store/database.ts";
-import { setDigest } from "../../src/inspection/environments.ts";
+import type { Db } from "../../src/store/db/database.ts";
+import { setDigest } from "../../src/diagnostics/verify/environments.ts";
 import { ORG } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 import { FLEETING, ROUNDING } from "./load-environments.ts";

@@ -1,7 +1,7 @@
 // Writers of everything that makes snapshots: reports that race each other, policies, allowlists, and the facts of what runs.
 import { normalizePlain } from "../../src/domain/snapshot/normalize.ts";
-import type { PhysicalType } from "../../src/store/environments.ts";
-import { digestOf } from "../../src/store/recording.ts";
+import type { PhysicalType } from "../../src/store/environments/environments.ts";
+import { digestOf } from "../../src/store/environments/snapshot-recorder.ts";
 import { ORG, sha256 } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 import type { EnvironmentEntry } from "./ledger-environments.ts";

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { dayOf, frequencyOf } from "../../src/domain/frequency.ts";
 
-const test = suite("frequency");
+const test = suite("domain/frequency");
 const DAY = 19_675; // 2023-11-14
 
 test("a day begins at midnight in UTC", () => {

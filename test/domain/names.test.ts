@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import * as names from "../../src/domain/names.ts";
 
 const { matches } = names;
-const test = suite("names");
+const test = suite("domain/names");
 
 const sha = "0123456789abcdef0123456789abcdef01234567";
 const fingerprint = `${sha}0123456789abcdef01234567`;

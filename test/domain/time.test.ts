@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archivedName, epochText, mergedByTime, parseIsoTime } from "../../src/domain/time.ts";
 
-const test = suite("time");
+const test = suite("domain/time");
 
 const texts: [number, string][] = [
   [1700000000.25, "1700000000.25"],

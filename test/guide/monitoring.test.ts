@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/server/metrics.ts";
 import { startServer } from "../given.ts";
 import { readDocument } from "../rules/documentation.ts";
 import { findTool } from "../tools.ts";

@@ -7,10 +7,10 @@ import Type from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Feature, Role } from "../../src/domain/access.ts";
-import { arrive } from "../../src/http/arrive.ts";
-import { createBodyBudget } from "../../src/http/body-budget.ts";
-import { mountOperations } from "../../src/http/mount.ts";
-import type { Caller, House, Membership, RequestFacts } from "../../src/http/mount.ts";
+import { arrive } from "../../src/http/request-boundary.ts";
+import { createBodyBudget } from "../../src/http/body/body-budget.ts";
+import { mountOperations } from "../../src/http/router.ts";
+import type { Caller, House, Membership, RequestFacts } from "../../src/http/router.ts";
 import { CONFIGURATION, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
 

@@ -2,8 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
-import { isWithinBytes } from "../../src/http/json-bytes.ts";
-import { JsonText, jsonPieces } from "../../src/http/json-text.ts";
+import { isWithinBytes } from "../../src/json/bytes.ts";
+import { JsonText, jsonPieces } from "../../src/json/text.ts";
 
 const test = suite("http/json");
 

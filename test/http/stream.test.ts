@@ -7,7 +7,7 @@ import Koa from "koa";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Stream } from "../../src/http/operation.ts";
-import { sendStream } from "../../src/http/reply.ts";
+import { sendStream } from "../../src/http/response.ts";
 
 const test = suite("http/stream");
 let server: Server;

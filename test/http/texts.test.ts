@@ -7,13 +7,13 @@ import { Type } from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
-import { arrive } from "../../src/http/arrive.ts";
-import { createBodyBudget } from "../../src/http/body-budget.ts";
-import { mountOperations } from "../../src/http/mount.ts";
-import type { House } from "../../src/http/mount.ts";
+import { arrive } from "../../src/http/request-boundary.ts";
+import { createBodyBudget } from "../../src/http/body/body-budget.ts";
+import { mountOperations } from "../../src/http/router.ts";
+import type { House } from "../../src/http/router.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
-import { utf8 } from "../../src/http/reply.ts";
+import { utf8 } from "../../src/http/response.ts";
 import { Closed } from "../../src/http/schema.ts";
 import type { RequestEntry } from "../../src/log.ts";
 

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { Closed, Matching, Maybe, Nullable, OneOf, Repeated } from "../../src/http/schema.ts";
-import { MAX_JSON_DEPTH } from "../../src/http/json-scan.ts";
+import { MAX_JSON_DEPTH } from "../../src/json/scan.ts";
 import { findUnstorable, textProblem, validate } from "../../src/http/validate.ts";
 
 const test = suite("http/validate");

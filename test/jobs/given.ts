@@ -3,14 +3,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Timer } from "../../src/domain/time.ts";
-import { createRunner } from "../../src/jobs/runner.ts";
-import type { JobHandler, Runner } from "../../src/jobs/runner.ts";
+import { createRunner } from "../../src/jobs/job-runner.ts";
+import type { JobHandler, Runner } from "../../src/jobs/job-runner.ts";
 import { createLogger } from "../../src/log.ts";
-import { openDatabase, openMemory } from "../../src/store/database.ts";
-import type { Db } from "../../src/store/database.ts";
+import { openDatabase, openMemory } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/writer.ts";
+import { Writer } from "../../src/store/db/group-commit.ts";
 
 /** Where the clock stands at first, epoch seconds. */
 export const T = 1_700_000_000;

@@ -1,7 +1,7 @@
 // A thread that reads a database in transactions that follow each other; each message ends one and begins the next.
 import Database from "better-sqlite3";
 import { parentPort, workerData } from "node:worker_threads";
-import { loadAddon } from "../../src/store/addon.ts";
+import { loadAddon } from "../../src/store/db/native-addon.ts";
 
 const { file } = workerData as { file: string };
 const db = new Database(file, { nativeBinding: loadAddon() as unknown as string });

@@ -19,7 +19,7 @@ import type { Client } from "../binary/client.ts";
 import { EXECUTABLE, start } from "../binary/executable.ts";
 import { codeBlockWith } from "../guide/page.ts";
 import { findTool } from "../tools.ts";
-import { KEYS, startStorage } from "../vault/s3.ts";
+import { KEYS, startStorage } from "../evidence/s3-server.ts";
 
 const { values } = parseArgs({ options: { seconds: { type: "string", default: "15" } } });
 const LOAD_MS = Number(values.seconds) * 1_000;

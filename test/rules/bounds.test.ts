@@ -11,8 +11,8 @@ import {
   MAX_RESULTS_BYTES,
   TEXT_LENGTH,
   URL_LENGTH,
-} from "../../src/api/shapes.ts";
-import { MAX_TAGS } from "../../src/store/tags.ts";
+} from "../../src/contract/shapes.ts";
+import { MAX_TAGS } from "../../src/store/db/tags.ts";
 import { ROOT } from "./source.ts";
 
 const test = suite("rules/bounds");

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { ROWS } from "../../src/options.ts";
+import { ROWS } from "../../src/config/options.ts";
 import { ROOT } from "./source.ts";
 
 /** The options that nearly every installation sets. */

@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { commandOptions } from "../../src/cli/frame.ts";
-import { ROWS } from "../../src/options.ts";
+import { commandOptions } from "../../src/cli/framework.ts";
+import { ROWS } from "../../src/config/options.ts";
 import { commandLinesOf, commandsPage, linksOf, optionsPage, readDocument, topicLinks, topicsOfGuide, usualOptions, withPart } from "./documentation.ts";
 import { ROOT } from "./source.ts";
 

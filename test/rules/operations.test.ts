@@ -2,10 +2,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TSchema } from "typebox";
-import { DOCUMENT } from "../../src/api/document.ts";
+import { DOCUMENT } from "../../src/api/openapi-document.ts";
 import { operations } from "../../src/api/index.ts";
 import { FEATURES, ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
-import { openApiDocument } from "../../src/http/openapi.ts";
+import { openApiDocument } from "../../src/http/openapi/document.ts";
 import { compareRoutes } from "../../src/http/route-order.ts";
 import { compile, validate } from "../../src/http/validate.ts";
 import { matchesGolden } from "./golden.ts";

@@ -2,10 +2,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
-import { shapeOf } from "../../src/inspection/soundness.ts";
-import { loadAddon } from "../../src/store/addon.ts";
-import { applyMigrations, createSchema, migrations } from "../../src/store/database.ts";
-import type { Db } from "../../src/store/database.ts";
+import { shapeOf } from "../../src/diagnostics/verify/soundness.ts";
+import { loadAddon } from "../../src/store/db/native-addon.ts";
+import { applyMigrations, createSchema, migrations } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
 
 const test = suite("rules/schema");
 const empty = (): Db => new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });

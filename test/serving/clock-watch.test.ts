@@ -1,11 +1,11 @@
 /** The clock of the machine under watch: what is logged, what is believed, what is remembered over restarts. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createClockWatch } from "../../src/clock-watch.ts";
+import { createClockWatch } from "../../src/server/clock-watch.ts";
 import { createLogger } from "../../src/log.ts";
-import { openMemory } from "../../src/store/database.ts";
+import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/writer.ts";
+import { Writer } from "../../src/store/db/group-commit.ts";
 
 const test = suite("clock watch");
 

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openStorageProbe } from "../../src/storage-probe.ts";
-import { openDatabase } from "../../src/store/database.ts";
+import { openStorageProbe } from "../../src/server/storage-probe.ts";
+import { openDatabase } from "../../src/store/db/database.ts";
 
 const test = suite("storage probe");
 

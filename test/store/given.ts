@@ -1,10 +1,10 @@
 /** What the store tests of trails, artifacts and verdicts start from, and how they look at query plans. */
-import { openMemory } from "../../src/store/database.ts";
-import type { Db } from "../../src/store/database.ts";
+import { openMemory } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import type { ArtifactFields } from "../../src/store/artifacts.ts";
-import type { NewAttestation } from "../../src/store/attestations.ts";
-import type { TrailFields } from "../../src/store/trails.ts";
+import type { ArtifactFields } from "../../src/store/flows/artifacts.ts";
+import type { NewAttestation } from "../../src/store/attestations/attestations.ts";
+import type { TrailFields } from "../../src/store/flows/trails.ts";
 
 let image: Buffer | null = null;
 

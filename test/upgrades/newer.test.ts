@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { OPTIONS } from "../../src/options.ts";
+import { OPTIONS } from "../../src/config/options.ts";
 import { cli, inDirectory } from "../cli/in-process.ts";
 import { age, place } from "./fixture.ts";
 

@@ -3,17 +3,17 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { checkForeignKeys, checkIntegrity } from "../../src/inspection/soundness.ts";
-import { readHeader, schemaVersion } from "../../src/store/database.ts";
-import type { Db } from "../../src/store/database.ts";
+import { checkForeignKeys, checkIntegrity } from "../../src/diagnostics/verify/soundness.ts";
+import { readHeader, schemaVersion } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
 import Database from "better-sqlite3";
-import { loadAddon } from "../../src/store/addon.ts";
+import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { clientOf } from "../binary/client.ts";
 import { cli, inDirectory, start } from "../cli/in-process.ts";
 import { AGAIN, VINTAGE, WITHOUT_TRAIL, WITHOUT_TRAILS } from "../cases/upgrades/story.ts";
 import { BASE_URL, fixtureVersions, lost, MOVES, place } from "./fixture.ts";
 
-const test = suite("upgrades");
+const test = suite("upgrades/upgrades");
 
 test("there is a fixture of every released schema", () => {
   const changelog = readFileSync(join(import.meta.dirname, "..", "..", "CHANGELOG.md"), "utf8");

@@ -6,8 +6,8 @@
 import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ValidateFunction } from "ajv/dist/2020.js";
-import type { AssayOperation } from "../../src/api/kit.ts";
-import { queryOf } from "../../src/http/parameters.ts";
+import type { AssayOperation } from "../../src/api/context.ts";
+import { queryOf } from "../../src/http/query-parameters.ts";
 import { FORMATS } from "../../src/http/validate.ts";
 import { HUGE } from "./requests.ts";
 import type { Draft } from "./requests.ts";

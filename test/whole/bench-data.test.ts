@@ -1,8 +1,8 @@
 /** The data that make bench measures on, at a small size: the same every time, whole, and what the rules say of it. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openMemory } from "../../src/store/database.ts";
-import type { Db } from "../../src/store/database.ts";
+import { openMemory } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { fill } from "../bench/data.ts";
 

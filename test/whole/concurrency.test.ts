@@ -5,7 +5,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
-import type { AssayOperation } from "../../src/api/kit.ts";
+import type { AssayOperation } from "../../src/api/context.ts";
 import { startServer } from "../given.ts";
 import type { CallOptions } from "../given.ts";
 import { createWorld } from "./world.ts";
@@ -94,7 +94,7 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   create_service_account_api_key: "every request makes a key of its own", rotate_service_account_api_key: "every request asks for another key",
   put_user_default_org: "sets one field", update_env: "changes fields", update_service_account: "changes fields", update_experimental_features: "sets one field",
   update_environment_notification: "changes what has a number",
-  launch_darkly_webhook: "takes signed requests only; test/api/inbound-webhooks.test.ts sends the same one twice",
+  launch_darkly_webhook: "takes signed requests only; test/api/notifications/inbound-webhooks.test.ts sends the same one twice",
   sonar_qube_webhook: "as launch_darkly_webhook",
 };
 

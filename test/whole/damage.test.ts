@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
 import { operations } from "../../src/api/index.ts";
-import type { AssayOperation } from "../../src/api/kit.ts";
+import type { AssayOperation } from "../../src/api/context.ts";
 import { UNREADABLE } from "../../src/api/paging.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";

@@ -3,11 +3,11 @@ import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import type { ValidateFunction } from "ajv/dist/2020.js";
-import { DOCUMENT } from "../../src/api/document.ts";
+import { DOCUMENT } from "../../src/api/openapi-document.ts";
 import { operations } from "../../src/api/index.ts";
-import type { AssayOperation } from "../../src/api/kit.ts";
-import { openApiDocument } from "../../src/http/openapi.ts";
-import { SECURITY_HEADERS } from "../../src/http/security.ts";
+import type { AssayOperation } from "../../src/api/context.ts";
+import { openApiDocument } from "../../src/http/openapi/document.ts";
+import { SECURITY_HEADERS } from "../../src/http/security-headers.ts";
 import type { Received, Written } from "./requests.ts";
 
 type Answers = Record<string, { content?: Record<string, unknown>; $ref?: string }>;

@@ -29,7 +29,7 @@ const READS_NOTHING: Readonly<Record<string, string>> = {
   flow_template_schema_v1: "a text that never changes",
 };
 
-/** What these read, a thread reads on a connection of its own; test/store/audit-packages.test.ts looks at its plans. */
+/** What these read, a thread reads on a connection of its own; test/store/flows/audit-packages.test.ts looks at its plans. */
 const READ_ELSEWHERE: readonly string[] = ["get_audit_package", "download_trail_audit_package", "download_trail_audit_pdf"];
 
 const test = suite("whole/plans");

@@ -1,7 +1,7 @@
 /** Requests to any operation, made from what it declares: such as it should take, and such with a fault in them. */
 import { Agent, request as send } from "node:http";
 import fc from "fast-check";
-import type { AssayOperation } from "../../src/api/kit.ts";
+import type { AssayOperation } from "../../src/api/context.ts";
 import { arbitraryOf } from "./shapes.ts";
 import type { Shape } from "./shapes.ts";
 import type { World } from "./world.ts";

@@ -6,7 +6,7 @@
  * An operation with a path parameter that VALUES does not know fails its tests with words that say so.
  */
 import { operations } from "../../src/api/index.ts";
-import type { AssayOperation } from "../../src/api/kit.ts";
+import type { AssayOperation } from "../../src/api/context.ts";
 import { startServer } from "../given.ts";
 import type { CallOptions, ServerImage, TestServer } from "../given.ts";
 

@@ -4,14 +4,14 @@ import * as assert from "uvu/assert";
 import { MAX_INLINE_BYTES } from "../../src/domain/documents.ts";
 import { parsePolicy } from "../../src/domain/policy/document.ts";
 import { restorePolicy } from "../../src/domain/policy/stored.ts";
-import { parseTemplate } from "../../src/domain/template.ts";
+import { parseTemplate } from "../../src/domain/flow-template/template.ts";
 import { AppError } from "../../src/errors.ts";
-import { openDocuments } from "../../src/threads.ts";
+import { openDocuments } from "../../src/server/worker-threads.ts";
 import type { DocumentResult, DocumentTask } from "../../src/workers/document-worker.ts";
 import { createDocumentReader } from "../../src/workers/documents.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 import type { Pool } from "../../src/workers/pool.ts";
-import { rejection } from "../vault/given.ts";
+import { rejection } from "../evidence/given.ts";
 
 const test = suite("workers: documents");
 const documents = openDocuments();

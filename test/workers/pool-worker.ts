@@ -1,5 +1,5 @@
 // The thread of pool.test.ts: each kind of task is one way in which a task can go.
-import { serveTasks } from "../../src/workers/task.ts";
+import { serveTasks } from "../../src/workers/task-protocol.ts";
 
 export type Input = {
   kind: "echo" | "transfer" | "throw" | "throw-text" | "reject" | "unsendable" | "hold" | "loop" | "exit" | "crash" | "exhaust";

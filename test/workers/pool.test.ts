@@ -5,7 +5,7 @@ import {
   createPool, DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError,
 } from "../../src/workers/pool.ts";
 import type { Input } from "./pool-worker.ts";
-import { rejection } from "../vault/given.ts";
+import { rejection } from "../evidence/given.ts";
 
 /** Long enough never to strike. */
 const AMPLE = 60_000;

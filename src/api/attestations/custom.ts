@@ -3,12 +3,12 @@ import { judgeCustom } from "../../domain/attestation/custom.ts";
 import { customLabel } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
 import { RECORD } from "../../http/operation.ts";
-import { NOT_JSON } from "../../http/read-json.ts";
-import type { CustomVerdict } from "../../workers/custom-types.ts";
-import { definitionOf } from "../custom-attestation-types.ts";
-import type { Context } from "../kit.ts";
+import { NOT_JSON } from "../../http/body/read-json.ts";
+import type { CustomVerdict } from "../../workers/sandbox/attestation-types.ts";
+import { definitionOf } from "./custom-attestation-types.ts";
+import type { Context } from "../context.ts";
 import { readNested } from "../nested-json.ts";
-import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../shapes.ts";
+import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../../contract/shapes.ts";
 import { attestation } from "./report.ts";
 
 /** Data as it is judged and stored, and what the version in force says of it. */

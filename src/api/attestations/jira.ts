@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeJira } from "../../domain/attestation/jira.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../shapes.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestation } from "./report.ts";
 
 const JiraItem = named(

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { ORIGINAL_TYPE } from "../../domain/attestation/kinds.ts";
 import { judgeOverride } from "../../domain/attestation/override.ts";
-import { TEXT_LENGTH } from "../shapes.ts";
+import { TEXT_LENGTH } from "../../contract/shapes.ts";
 import { attestation } from "./report.ts";
 
 export const postOverride = attestation({

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgePullRequest } from "../../domain/attestation/pull-request.ts";
 import { Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
-import { GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text, WebUrl } from "../shapes.ts";
+import { GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestation } from "./report.ts";
 
 /** A merge commit, or empty where the pull request was not merged. */

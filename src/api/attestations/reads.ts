@@ -2,20 +2,20 @@
 import { Type } from "typebox";
 import { FILTER_WORD, KINDS, isFilterWord, storedLabel } from "../../domain/attestation/kinds.ts";
 import { COMMIT_SHA, FINGERPRINT_PREFIX } from "../../domain/names.ts";
-import { compileRegex } from "../../domain/regex.ts";
+import { compileRegex } from "../../domain/text/regex.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import {
   CheckedByHandler, Closed, Matching, Message, Nullable, Pagination, Repeated, named,
 } from "../../http/schema.ts";
-import type { PlacedAttestationRow } from "../../store/attestations.ts";
-import { operation } from "../kit.ts";
-import type { Context } from "../kit.ts";
-import { NoQuery, OrgPath } from "../organizations.ts";
-import { listAllowance } from "../large-json.ts";
+import type { PlacedAttestationRow } from "../../store/attestations/attestations.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
+import { NoQuery, OrgPath } from "../accounts/organizations.ts";
+import { listAllowance } from "../../contract/large-json.ts";
 import { pages, pagination } from "../paging.ts";
-import { requireTrail } from "../trails.ts";
-import { AttestationItem, AttestationResponse, presentAttestations } from "./present.ts";
+import { requireTrail } from "../flows/trails.ts";
+import { AttestationItem, AttestationResponse, presentAttestations } from "../../contract/present-attestation.ts";
 
 const Timestamp = (description: string) => Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));
 

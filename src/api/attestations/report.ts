@@ -6,26 +6,26 @@ import { Type } from "typebox";
 import type { Static, TObject, TSchema } from "typebox";
 import { bindAttestation } from "../../domain/attestation/binding.ts";
 import type { Binding } from "../../domain/attestation/binding.ts";
-import type { Judgement } from "../../domain/attestation/judgement.ts";
+import type { Judgement } from "../../domain/attestation/verdict.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { ATTESTATION_NAME, TRAIL_NAME } from "../../domain/names.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import { RECORD, json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
-import type { JsonBounds } from "../../http/read-json.ts";
-import { stringifyJson } from "../../http/json-text.ts";
+import type { JsonBounds } from "../../http/body/read-json.ts";
+import { stringifyJson } from "../../json/text.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
-import type { ArtifactInTrailRow } from "../../store/artifacts.ts";
-import type { AttestationRow, NewAttestation } from "../../store/attestations.ts";
-import type { FlowRow } from "../../store/flows.ts";
-import type { TrailRow } from "../../store/trails.ts";
-import { operation } from "../kit.ts";
-import type { Context } from "../kit.ts";
+import type { ArtifactInTrailRow } from "../../store/flows/artifacts.ts";
+import type { AttestationRow, NewAttestation } from "../../store/attestations/attestations.ts";
+import type { FlowRow } from "../../store/flows/flows.ts";
+import type { TrailRow } from "../../store/flows/trails.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
 import {
   Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, MAX_FREE_FORM_BYTES, Name, RepoInfoPostInput, Text, UserData, WebUrl,
   presentEventRepoInfo, repoFacts, storedCommit, toJson,
-} from "../shapes.ts";
-import { beginImplicitly } from "../trails.ts";
+} from "../../contract/shapes.ts";
+import { beginImplicitly } from "../flows/trails.ts";
 
 /** A report with fields of its own: its `user_data`, its data, and as much again for the rest. */
 const MAX_OPEN_REPORT_BYTES = 3 * MAX_FREE_FORM_BYTES;

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeSnyk } from "../../domain/attestation/snyk.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, Url } from "../shapes.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
 import { attestation } from "./report.ts";
 
 const Count = Type.Integer({ minimum: 0 });

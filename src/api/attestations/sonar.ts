@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { judgeSonar } from "../../domain/attestation/sonar.ts";
 import { Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../shapes.ts";
+import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestation, kind } from "./report.ts";
 
 const open = { additionalProperties: true };

@@ -7,10 +7,10 @@ import { AppError, invalid } from "../../errors.ts";
 import { NO_BODY, RECORD } from "../../http/operation.ts";
 import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
-import { operation } from "../kit.ts";
-import type { Context } from "../kit.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
 import { readNested } from "../nested-json.ts";
-import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../shapes.ts";
+import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../../contract/shapes.ts";
 import { COMMON, attestation } from "./report.ts";
 
 const DECISION = "decision";

@@ -3,9 +3,9 @@
  * must yield exactly one output, the value true. Whatever else happens to a rule is a reason against the attestation: a failure,
  * several outputs, none, or no end.
  */
-import { cut, excerpt } from "../excerpt.ts";
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { cut, excerpt } from "../text/excerpt.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** A run of a jq expression that ended by itself or was ended from within. */
 export type ExpressionRun = {

@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** The part of a decision that is judged (semantics 7.2). `control` is an identifier and need not exist. */
 export type DecisionPayload = { type_name: "decision"; control: string; attestation_data: { is_compliant: boolean } };

@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** The part of a generic report that is judged (wire-contract 6.1). */
 export type GenericPayload = { is_compliant: boolean };

@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** An issue that the commit refers to, and whether Jira knows it (wire-contract 28). */
 export type JiraItem = {

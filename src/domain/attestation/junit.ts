@@ -1,5 +1,5 @@
-import { counted, judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { counted, judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** One group of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
 export type JunitSuite = {

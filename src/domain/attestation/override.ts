@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** The part of an override that is judged (wire-contract 6.1). */
 export type OverridePayload = { reason: string; new_compliance_status: boolean; original_attestation_type: string };

@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** The smaller form that older clients send (semantics 3.3). */
 export type PullRequestV1 = { url: string; state: string; merge_commit: string; approvers?: readonly string[] | null };

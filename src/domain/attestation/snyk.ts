@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** One issue found by a scan (wire-contract 28). */
 export type SnykIssue = {

@@ -1,5 +1,5 @@
-import { judgement } from "./judgement.ts";
-import type { Judgement } from "./judgement.ts";
+import { judgement } from "./verdict.ts";
+import type { Judgement } from "./verdict.ts";
 
 /** A condition of a quality gate (wire-contract 28). */
 export type SonarCondition = {

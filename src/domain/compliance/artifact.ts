@@ -1,7 +1,7 @@
 // The state of one artifact that was reported. In every verdict NON-COMPLIANT wins over INCOMPLETE (semantics 4.2): what
 // fails is known to fail, whatever may still arrive.
 import { ANY_TYPE } from "../attestation/kinds.ts";
-import type { TemplateAttestation } from "../template.ts";
+import type { TemplateAttestation } from "../flow-template/template.ts";
 import type { AttestationStatus, Causes } from "./attestation.ts";
 import { attestationStatuses, causesIn } from "./attestation.ts";
 

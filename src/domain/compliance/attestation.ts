@@ -1,6 +1,6 @@
 // Status entries: what one level (a trail, or one artifact in it) was expected to hold against what it holds.
 import { ANY_TYPE, DECISION_LABEL } from "../attestation/kinds.ts";
-import type { TemplateAttestation } from "../template.ts";
+import type { TemplateAttestation } from "../flow-template/template.ts";
 
 /**
  * The latest record of one name on one level, an override already applied (semantics 3.5, 3.6). `type` is the original's

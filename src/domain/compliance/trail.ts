@@ -1,6 +1,6 @@
 // The verdict on a trail and on everything in it, from facts alone: no clock, no stored verdicts. Evaluating the same
 // facts twice gives the same result, so the caller may store it and evaluate again whenever a fact changes.
-import type { Template } from "../template.ts";
+import type { Template } from "../flow-template/template.ts";
 import { verdictOf } from "./artifact.ts";
 import type { State, Verdict } from "./artifact.ts";
 import { attestationStatuses, causesIn } from "./attestation.ts";

@@ -1,7 +1,7 @@
 /** Warnings that an API key is about to end (operations, Notification Config): when they are due, and what they say. */
 import { DAY } from "../time.ts";
-import { letter } from "./letter.ts";
-import type { Letter } from "./letter.ts";
+import { letter } from "./chat-and-mail.ts";
+import type { Letter } from "./chat-and-mail.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
 import { timestampOf } from "./webhook.ts";
 import type { Payload } from "./webhook.ts";

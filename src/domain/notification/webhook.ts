@@ -1,7 +1,7 @@
 /** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, what there is not is left out. */
 import { epochText } from "../time.ts";
-import { momentApi, momentPage, stateWord } from "./notice.ts";
-import type { FlowFacts, Links, Notice, Provenance } from "./notice.ts";
+import { momentApi, momentPage, stateWord } from "./event.ts";
+import type { FlowFacts, Links, Notice, Provenance } from "./event.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
 import { eventTypeOf } from "./triggers.ts";
 

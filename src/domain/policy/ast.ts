@@ -2,7 +2,7 @@
  * What a policy is once it has been read: normalised rules whose expressions are trees. Every value here
  * came through the parser, so the evaluator may rely on its bounds (depth, sizes, compiled patterns).
  */
-import type { Regex } from "../regex.ts";
+import type { Regex } from "../text/regex.ts";
 
 /** `and` and `or` hold all their terms in one node, so that a long chain is not a deep tree. */
 export type Expr =

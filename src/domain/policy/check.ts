@@ -5,10 +5,10 @@
  */
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
-import { excerpt } from "../excerpt.ts";
+import { excerpt } from "../text/excerpt.ts";
 import { MAX_NAME_CHARACTERS } from "../names.ts";
-import { isNullNode, shownNode } from "../yaml.ts";
-import type { YamlText } from "../yaml.ts";
+import { isNullNode, shownNode } from "../text/yaml.ts";
+import type { YamlText } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import type { Diagnostic } from "./diagnostics.ts";
 import { expressionBudget, parseExpression, storedBudget } from "./parser.ts";

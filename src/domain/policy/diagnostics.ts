@@ -2,8 +2,8 @@
  * Problems of a file a user wrote, each with its place. Nothing here knows policies: any YAML grammar of
  * ours can report with these.
  */
-import { byPlace } from "../yaml.ts";
-import type { Place } from "../yaml.ts";
+import { byPlace } from "../text/yaml.ts";
+import type { Place } from "../text/yaml.ts";
 
 /**
  * One problem: `line` and `column` count from 1, columns in UTF-16 code units as editors do; `path` is the

@@ -1,6 +1,6 @@
 /** Environment policy files: YAML text to a policy document, and back to the forms that answers show. */
-import { byPlace, readYaml } from "../yaml.ts";
-import type { YamlLimits, YamlProblem } from "../yaml.ts";
+import { byPlace, readYaml } from "../text/yaml.ts";
+import type { YamlLimits, YamlProblem } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { checkPolicy } from "./check.ts";
 import { MAX_DIAGNOSTICS, sortDiagnostics } from "./diagnostics.ts";

@@ -4,7 +4,7 @@
  * two long build numbers never become equal by rounding.
  */
 import type { ComparisonOperator, Expr, Expression } from "./ast.ts";
-import { excerpt } from "../excerpt.ts";
+import { excerpt } from "../text/excerpt.ts";
 
 /** What the names of an expression stand for; `flow` is null for an artifact without provenance. */
 export type Scope = {

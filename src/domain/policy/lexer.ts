@@ -2,7 +2,7 @@
  * Expression text into tokens. Reading stops at the first character that fits nowhere: what follows it
  * could only be guessed.
  */
-import { codePoint, excerpt } from "../excerpt.ts";
+import { codePoint, excerpt } from "../text/excerpt.ts";
 
 export type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
 

@@ -4,8 +4,8 @@
  * patterns of one policy by a budget that all its expressions share. A policy within these bounds is parsed in less than
  * 50 ms, and evaluated for one artifact in one flow in at most 15 (cost.ts).
  */
-import { excerpt } from "../excerpt.ts";
-import { compileRegex, estimateEffort } from "../regex.ts";
+import { excerpt } from "../text/excerpt.ts";
+import { compileRegex, estimateEffort } from "../text/regex.ts";
 import { CONTEXT_NAMES } from "./ast.ts";
 import type { ComparisonOperator, ContextName, Expr, Expression } from "./ast.ts";
 import { MAX_DIAGNOSTICS } from "./diagnostics.ts";

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { bindAttestation, pendingFor } from "../../../src/domain/attestation/binding.ts";
 import type { ArtifactInTrail, Binding, BindingInput } from "../../../src/domain/attestation/binding.ts";
 
-const test = suite("binding");
+const test = suite("domain/attestation/binding");
 
 const artifact = (artifactId: string, fingerprint: string, referenceName: string | null, gitCommit: string | null, sequence: number): ArtifactInTrail => ({
   artifactId,

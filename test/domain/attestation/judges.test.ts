@@ -3,14 +3,14 @@ import * as assert from "uvu/assert";
 import { judgeDecision } from "../../../src/domain/attestation/decision.ts";
 import { judgeGeneric } from "../../../src/domain/attestation/generic.ts";
 import { judgeJira } from "../../../src/domain/attestation/jira.ts";
-import type { Judgement } from "../../../src/domain/attestation/judgement.ts";
+import type { Judgement } from "../../../src/domain/attestation/verdict.ts";
 import { judgeJunit } from "../../../src/domain/attestation/junit.ts";
 import { judgeOverride } from "../../../src/domain/attestation/override.ts";
 import { judgePullRequest } from "../../../src/domain/attestation/pull-request.ts";
 import { judgeSnyk } from "../../../src/domain/attestation/snyk.ts";
 import { judgeSonar } from "../../../src/domain/attestation/sonar.ts";
 
-const test = suite("judges");
+const test = suite("domain/attestation/judges");
 
 const junit = (...suites: [failures: number, errors: number, skipped: number][]): Judgement =>
   judgeJunit({

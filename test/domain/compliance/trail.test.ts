@@ -4,8 +4,8 @@ import type { AttestationFact, AttestationStatus } from "../../../src/domain/com
 import { isFailing } from "../../../src/domain/compliance/attestation.ts";
 import { evaluateTrail } from "../../../src/domain/compliance/trail.ts";
 import type { ArtifactFacts, TrailFacts } from "../../../src/domain/compliance/trail.ts";
-import { parseTemplate } from "../../../src/domain/template.ts";
-import type { Template } from "../../../src/domain/template.ts";
+import { parseTemplate } from "../../../src/domain/flow-template/template.ts";
+import type { Template } from "../../../src/domain/flow-template/template.ts";
 
 const test = suite("trail compliance");
 

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { compileRegex } from "../../../src/domain/regex.ts";
-import type { Regex } from "../../../src/domain/regex.ts";
+import { compileRegex } from "../../../src/domain/text/regex.ts";
+import type { Regex } from "../../../src/domain/text/regex.ts";
 
 const regex = suite("regular expressions");
 

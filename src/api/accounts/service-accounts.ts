@@ -1,0 +1,204 @@
+/**
+ * Service accounts (semantics 1.5). Everybody above readers sees all accounts of the organization; admins manage all of them,
+ * members and snapshotters those that they created (decisions 36, 110). Nobody hands out more than they hold.
+ */
+import { Type } from "typebox";
+import { ROLES, mayGrant } from "../../domain/access.ts";
+import type { Role } from "../../domain/access.ts";
+import { SERVICE_ACCOUNT_NAME } from "../../domain/names.ts";
+import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
+import { NO_BODY, json } from "../../http/operation.ts";
+import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
+import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
+import { NoQuery, OrgPath } from "./organizations.ts";
+
+const AccountName = Matching(SERVICE_ACCOUNT_NAME, { minLength: 1, maxLength: 64, description: "Letters, digits and hyphens" });
+const Description = Type.String({ maxLength: 512 });
+
+const AccountPath = Closed({ org: OrgPath.properties.org, name: AccountName });
+
+const ServiceAccountPrivilege = named("ServiceAccountPrivilege", OneOf(ROLES));
+
+const ServiceAccountPostInput = named(
+  "ServiceAccountPostInput",
+  Closed({
+    name: AccountName,
+    description: Maybe(Description),
+    privilege: Type.Optional(OneOf(ROLES, { default: "reader", description: "At most the caller's own role" })),
+  }),
+);
+
+const ServiceAccountPatchInput = named(
+  "ServiceAccountPatchInput",
+  Closed({
+    description: Type.Optional(Nullable({ ...Description, description: "null clears; absent leaves it" })),
+    privilege: Type.Optional(Nullable(OneOf(ROLES, { description: "Only admins change it; null leaves it" }))),
+  }),
+);
+
+const SHOWN = {
+  name: Type.String(),
+  display_name: Type.String(),
+  description: Nullable(Type.String()),
+  privilege: ServiceAccountPrivilege,
+  creating_user_id: Type.String({ description: "Id of the user or service account that made it, empty when the operator did" }),
+  created_at: Type.Number({ description: "Epoch seconds" }),
+};
+const ServiceAccountListItem = named("ServiceAccountListItem", Closed(SHOWN));
+const ServiceAccountResponse = named(
+  "ServiceAccountResponse",
+  Closed({ ...SHOWN, for_webhook: Type.Boolean({ description: "Whether an incoming webhook acts through it" }) }),
+);
+
+const presentItem = ({ name, description, privilege, creating_user_id, created_at }: ServiceAccountRow) => ({
+  name, display_name: name, description, privilege, creating_user_id, created_at,
+});
+const present = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
+
+/** The account of that name in the organization of the path. @throws AppError 404. */
+export function requireAccount({ store, organization }: Context, name: string): ServiceAccountRow {
+  const account = store.serviceAccounts.find(organization.id, name);
+  if (!account) throw notFound("Service account not found");
+  return account;
+}
+
+/** An account that the caller manages: any for an admin, their own for everybody else. @throws AppError 404, 403. */
+export function requireManaged(context: Context, name: string): ServiceAccountRow {
+  const account = requireAccount(context, name);
+  if (context.role !== "admin" && account.creating_user_id !== context.caller.publicId) throw forbidden();
+  return account;
+}
+
+/** Whether the caller may hand out that privilege: never more than their own role (semantics 1.4). */
+export const holdsAtLeast = ({ role }: Context, privilege: Role): boolean => role !== null && mayGrant(role, privilege);
+
+const NOT_YOURS = { description: "The caller's role does not allow it, or somebody else created the account", schema: Message };
+const NO_ACCOUNT = { description: "No such service account", schema: Message };
+const EXAMPLE_PATH = { org: "acme", name: "ci-bot" };
+
+export const listServiceAccounts = operation({
+  id: "list_service_accounts",
+  method: "GET",
+  path: "/service-accounts/{org}",
+  tag: "Service Accounts",
+  summary: "List service accounts",
+  description: "All service accounts of the organization, by name. Never shows secrets.",
+  permission: "service_account:read",
+  audit: null,
+  params: OrgPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The accounts", schema: Type.Array(ServiceAccountListItem) } },
+  example: { params: { org: "acme" } },
+  handle: ({ store, organization }) => ({ status: 200, body: store.serviceAccounts.list(organization.id).map(presentItem) }),
+});
+
+export const createServiceAccount = operation({
+  id: "create_service_account",
+  method: "POST",
+  path: "/service-accounts/{org}",
+  tag: "Service Accounts",
+  summary: "Create a service account",
+  description: "Makes an account without a key. Its name is unique in the organization and never changes. Personal organizations have no service accounts.",
+  permission: "service_account:write",
+  audit: "service_account.created",
+  params: OrgPath,
+  query: NoQuery,
+  body: json(ServiceAccountPostInput),
+  responses: {
+    201: { description: "Created", schema: ServiceAccountResponse },
+    403: { description: "The caller's role does not allow it, or is below the privilege asked for", schema: Message },
+  },
+  example: { params: { org: "acme" }, body: { name: "ci-bot", description: "Reports builds", privilege: "member" } },
+  handle(context, { body }) {
+    const { store, organization, caller, note } = context;
+    const { name, description = null, privilege = "reader" } = body;
+    if (organization.kind === "personal") throw badRequest("Service accounts are for shared organizations: this one is personal");
+    if (!holdsAtLeast(context, privilege)) throw forbidden();
+    if (store.serviceAccounts.find(organization.id, name)) throw invalid({ name: `A service account with this name already exists [input: ${name}]` });
+    const id = store.serviceAccounts.create({ organizationId: organization.id, name, description, privilege, creatingUserId: caller.publicId });
+    note({ account: name, privilege });
+    return { status: 201, body: present(store.serviceAccounts.get(id)) };
+  },
+});
+
+export const getServiceAccount = operation({
+  id: "get_service_account",
+  method: "GET",
+  path: "/service-accounts/{org}/{name}",
+  tag: "Service Accounts",
+  summary: "Read a service account",
+  description: "With its privilege and who created it; its keys are listed below it.",
+  permission: "service_account:read",
+  audit: null,
+  params: AccountPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The account", schema: ServiceAccountResponse }, 404: NO_ACCOUNT },
+  example: { params: EXAMPLE_PATH },
+  handle: (context, { params }) => ({ status: 200, body: present(requireAccount(context, params.name)) }),
+});
+
+export const updateServiceAccount = operation({
+  id: "update_service_account",
+  method: "PATCH",
+  path: "/service-accounts/{org}/{name}",
+  tag: "Service Accounts",
+  summary: "Change description or privilege of a service account",
+  description:
+    "What is absent stays; a description of null clears it. The privilege is changed by admins only, and holds " +
+    "for all keys of the account from then on; its change is in the membership audit log.",
+  permission: "service_account:write",
+  audit: "service_account.updated",
+  params: AccountPath,
+  query: NoQuery,
+  body: json(ServiceAccountPatchInput),
+  responses: { 200: { description: "The account as it is now", schema: ServiceAccountResponse }, 403: NOT_YOURS, 404: NO_ACCOUNT },
+  example: { params: EXAMPLE_PATH, body: { description: null, privilege: "reader" } },
+  handle(context, { params, body }) {
+    const { store, note, role, caller } = context;
+    const account = requireManaged(context, params.name);
+    const { description = account.description } = body;
+    const privilege = body.privilege ?? account.privilege;
+    // Clients send the whole account: naming the privilege that it has changes nothing.
+    if (privilege !== account.privilege && role !== "admin") throw forbidden();
+    const isDescribed = description !== account.description;
+    if (!isDescribed && privilege === account.privilege) return { status: 200, body: present(account), unaudited: true };
+    store.serviceAccounts.describe(account.id, description);
+    store.serviceAccounts.setPrivilege(account.id, privilege, caller.shownName, "app");
+    note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
+    return { status: 200, body: present(store.serviceAccounts.get(account.id)) };
+  },
+});
+
+export const deleteServiceAccount = operation({
+  id: "delete_service_account",
+  method: "DELETE",
+  path: "/service-accounts/{org}/{name}",
+  tag: "Service Accounts",
+  summary: "Delete a service account",
+  description: "Removes the account with all its keys, at once and for good. What it reported stays. An account through which an enabled incoming webhook acts is refused.",
+  permission: "service_account:write",
+  audit: "service_account.deleted",
+  params: AccountPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "Deleted", schema: Ok },
+    403: NOT_YOURS,
+    404: NO_ACCOUNT,
+  },
+  example: { params: EXAMPLE_PATH },
+  handle(context, { params }) {
+    const { store, note } = context;
+    const account = requireManaged(context, params.name);
+    // Its events would be lost in silence.
+    const hooks = store.serviceAccounts.enabledHooks(account.id);
+    if (hooks.length > 0) throw badRequest(`Service account '${account.name}' is in use by incoming webhooks (${hooks.join(", ")}): disable them first`);
+    note({ account: account.name, privilege: account.privilege, keys: store.apiKeys.listActive(account.id).map((key) => key.public_id) });
+    store.serviceAccounts.remove(account.id);
+    return { status: 200, body: "OK" };
+  },
+});

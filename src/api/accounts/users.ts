@@ -1,0 +1,68 @@
+import { Type } from "typebox";
+import { forbidden } from "../../errors.ts";
+import { Closed, Message, Ok, named } from "../../http/schema.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { operation } from "../context.ts";
+import { NoQuery, OrgPath } from "./organizations.ts";
+
+const DefaultOrgResponse = named(
+  "DefaultOrgResponse",
+  Closed({ default_org_name: Type.String({ description: "Name of the organization, empty when none was chosen" }) }),
+);
+
+export const getDefaultOrg = operation({
+  id: "get_user_default_org",
+  method: "GET",
+  path: "/user/default-org",
+  tag: "User",
+  summary: "Read the caller's default organization",
+  description: "The organization that the web pages open first. It never restricts API calls. A service account has the organization that it belongs to.",
+  permission: "authenticated",
+  audit: null,
+  params: Closed({}),
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The default organization", schema: DefaultOrgResponse } },
+  example: {},
+  handle({ store, caller }) {
+    const id =
+      caller.kind === "user"
+        ? store.users.get(caller.id).default_organization_id
+        : store.serviceAccounts.get(caller.id).organization_id;
+    return { status: 200, body: { default_org_name: id === null ? "" : store.organizations.get(id).name } };
+  },
+});
+
+export const putDefaultOrg = operation({
+  id: "put_user_default_org",
+  method: "PUT",
+  path: "/user/{org}",
+  tag: "User",
+  summary: "Choose the caller's default organization",
+  description: "Needs no body. An organization that does not exist and one that the caller is no member of get the same answer.",
+  permission: "authenticated",
+  audit: "user.default_organization_set",
+  params: OrgPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "Chosen", schema: Ok },
+    403: { description: "No such organization, or the caller is no member of it", schema: Message },
+  },
+  example: { params: { org: "acme" } },
+  handle({ store, caller, note }, { params }) {
+    const organization = store.organizations.find(params.org);
+    // The text names the path of the request (messages 3).
+    const denied = () => forbidden(null, `Access denied to /api/v2/user/${params.org}`);
+    if (!organization) throw denied();
+    if (caller.kind === "service_account") {
+      // It has one organization and no profile: choosing that one changes nothing, any other is out of reach.
+      if (store.serviceAccounts.get(caller.id).organization_id !== organization.id) throw denied();
+      return { status: 200, body: "OK" };
+    }
+    if (store.organizations.roleOf(organization.id, caller.id) === null) throw denied();
+    store.users.setDefaultOrganization(caller.id, organization.id);
+    note({ organization: organization.name });
+    return { status: 200, body: "OK" };
+  },
+});

@@ -1,0 +1,141 @@
+/** What every operation of Assay works with, and how operations are made. */
+import { operationFor } from "../http/operation.ts";
+import type { AnyOperation } from "../http/operation.ts";
+import type { Caller, Membership, RequestFacts } from "../http/router.ts";
+import type { LargeJsonReader } from "../http/body/read-json.ts";
+import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import type { Role } from "../domain/access.ts";
+import type { AuditEntry } from "../store/db/audit-log.ts";
+import type { PhysicalType } from "../store/environments/environments.ts";
+import type { OrganizationRow } from "../store/accounts/organizations.ts";
+import type { Store } from "../store/index.ts";
+import type { Actor } from "../store/environments/snapshot-recorder.ts";
+import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
+import type { DocumentReader } from "../workers/documents.ts";
+import type { Urls } from "../contract/urls.ts";
+import type { EvidenceReader } from "../contract/evidence-reader.ts";
+import type { PackageMaker } from "../audit-packages/package-maker.ts";
+
+export type OrgMembership = Membership & { organization: OrganizationRow };
+
+export type Context = {
+  readonly store: Store;
+  readonly urls: Urls;
+  readonly evidence: EvidenceReader;
+  /** Compiles and runs what users wrote for their attestation types. */
+  readonly customTypes: CustomTypes;
+  /** For JSON inside of a body: in a text, or in a file. */
+  readonly largeJson: LargeJsonReader;
+  /** Reads uploaded templates and policies. */
+  readonly documents: DocumentReader;
+  readonly packages: PackageMaker;
+  /** Epoch seconds. */
+  now(): number;
+  /** The OpenAPI document of this server. */
+  openApi(): unknown;
+  /** Version of this program and of its database schema; `commit` is null where the build could not tell. */
+  version(): { version: string; commit: string | null; schema: number };
+  /** The organization of the path; only on operations below one. */
+  readonly organization: OrganizationRow;
+  /** Who calls; only on operations that need a key. */
+  readonly caller: Caller;
+  /** What the caller is in the organization of the path; null for somebody who only reads a public one. */
+  readonly role: Role | null;
+  /** A new API key. */
+  newSecret(): string;
+  /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
+  targetProblem(url: string): string | null;
+  /** Adds facts to the audit entry of this write. */
+  note(detail: Record<string, unknown>): void;
+  /** The audit entry of this write, with what was noted so far. */
+  auditEntry(): AuditEntry;
+  readonly recorder: Recorder;
+  readonly jobs: Jobs;
+  /** What the answer waits for after the commit. */
+  readonly pending: (() => Promise<void>)[];
+};
+
+/** What showing records needs of a context. */
+export type Showing = Pick<Context, "store" | "urls" | "organization">;
+
+/** Takes work that would hold up everybody else to a thread of its own; see jobs/recorder.ts. */
+export type Recorder = {
+  /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
+  takes(weight: number): boolean;
+  /** Whether `text` can be used. */
+  readonly reads: boolean;
+  /** Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded, when the environment was archived meanwhile. */
+  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<Recorded>;
+  /** Reads the text of a report, which is given away, and records it. `touch` runs inside a write and says whether the digest was all it takes. */
+  text(task: {
+    environmentId: number;
+    report: PhysicalType;
+    bytes: Buffer;
+    touch: (digest: string) => boolean;
+    actor: Actor;
+    entry: (artifacts: number) => AuditEntry;
+  }): Promise<Recorded>;
+};
+
+export type Recorded = { planned: boolean; index: number | null };
+
+export type Jobs = {
+  /** Resolves when the job is done, and after `patience` seconds in any case. */
+  settled(id: number, patience: number): Promise<void>;
+};
+
+export type AssayOperation = AnyOperation<Context>;
+
+/** Declares an operation. */
+export const operation = operationFor<Context>();
+
+/** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
+export type ContextParts = Pick<
+  Context,
+  "store" | "largeJson" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs" | "version"
+> & {
+  urls(baseUrl: string): Urls;
+  openApi(baseUrl: string): unknown;
+};
+
+/** Makes the contexts of a running server. */
+export function contextFactory({ urls, openApi, ...parts }: ContextParts) {
+  return (facts: RequestFacts<OrgMembership>): Context => {
+    const noted: Record<string, unknown> = {};
+    return {
+      ...parts,
+      get urls() {
+        return urls(facts.baseUrl);
+      },
+      openApi: () => openApi(facts.baseUrl),
+      pending: [],
+      auditEntry() {
+        const { publicId, name, kind, keyPublicId } = demand(facts.caller, "caller");
+        return {
+          organizationId: facts.membership?.organizationId ?? null,
+          actor: { kind, publicId, name, keyPublicId },
+          operation: facts.operationId,
+          event: demand(facts.event, "audit event"),
+          target: facts.path,
+          requestId: facts.requestId,
+          detail: Object.keys(noted).length > 0 ? { ...noted } : null,
+        };
+      },
+      note: (detail) => void Object.assign(noted, detail),
+      get organization() {
+        return demand(facts.membership, "organization").organization;
+      },
+      get role() {
+        return demand(facts.membership, "organization").role;
+      },
+      get caller() {
+        return demand(facts.caller, "caller");
+      },
+    };
+  };
+}
+
+function demand<T>(value: T | null, what: string): T {
+  if (value === null) throw new Error(`this operation has no ${what}: its permission does not ask for one`);
+  return value;
+}

@@ -1,0 +1,267 @@
+/** Deployments: an artifact with provenance started in an environment (semantics 6.10). Read-only; snapshots make them. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { dayOf, frequencyOf } from "../../domain/frequency.ts";
+import { DAY } from "../../domain/time.ts";
+import { compareUrl } from "../../domain/network/urls.ts";
+import { notFound } from "../../errors.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Message, Nullable, named } from "../../http/schema.ts";
+import { selectorOf } from "../../store/flows/artifact-selector.ts";
+import { booleanOf } from "../../store/db/database.ts";
+import type { DeploymentFilter, DeploymentRow } from "../../store/environments/deployments.ts";
+import type { EnvironmentRow } from "../../store/environments/environments.ts";
+import { EnvironmentPath } from "./environments.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
+import { OrgPath } from "../accounts/organizations.ts";
+import { Counts, UNREADABLE, counts, pages } from "../paging.ts";
+import type { Window } from "../paging.ts";
+import { Place, place } from "../../contract/shapes.ts";
+import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "../time-window.ts";
+
+const ReplacedArtifact = named(
+  "ReplacedArtifact",
+  Closed({
+    fingerprint: Type.String(),
+    artifact_name: Type.String(),
+    trail_name: Nullable(Type.String()),
+    git_commit: Nullable(Type.String()),
+    commit_url: Nullable(Type.String()),
+    snapshot_index: Type.Integer({ description: "The snapshot with which it had started" }),
+    deployed_at: Type.Number({ description: "Epoch seconds" }),
+    compliant: Nullable(Type.Boolean()),
+    diff_url: Nullable(Type.String({ description: "The page of the code host that compares both commits" })),
+  }),
+);
+
+const DeploymentResponse = named(
+  "DeploymentResponse",
+  Closed({
+    environment_name: Type.String(),
+    fingerprint: Type.String(),
+    artifact_name: Nullable(Type.String({ description: "The name under which it started" })),
+    flow_name: Nullable(Type.String({ description: "The flow to which it was reported first" })),
+    trail_name: Nullable(Type.String()),
+    repo_name: Nullable(Type.String()),
+    git_commit: Nullable(Type.String()),
+    commit_url: Nullable(Type.String()),
+    snapshot_index: Nullable(Type.Integer({ description: "The snapshot with which it started" })),
+    deployed_at: Type.Number({ description: "Epoch seconds" }),
+    lead_time_seconds: Nullable(Type.Number({ description: "From the report of the build to the start" })),
+    compliant: Nullable(Type.Boolean({ description: "The verdict at the start; null: no policy was attached" })),
+    replaced: Nullable(ReplacedArtifact),
+    _links: Closed({ environment: Place, snapshot: Place, artifact: Type.Optional(Place) }),
+  }),
+);
+
+export const DeploymentListPage = named("DeploymentListPage", Closed({ ...Counts, deployments: Type.Array(DeploymentResponse) }));
+const { per_page: _perPage, ...OtherCounts } = Counts;
+const EnvironmentDeploymentListPage = named(
+  "EnvironmentDeploymentListPage",
+  Closed({ ...OtherCounts, page_size: Type.Integer(), deployments: Type.Array(DeploymentResponse) }),
+);
+
+const DeploymentFrequencyResponse = named(
+  "DeploymentFrequencyResponse",
+  Closed({
+    environment_name: Type.String(),
+    flow_id: Nullable(Type.String({ description: "As it was asked for" })),
+    start_ts: Type.Number({ description: "Begin of the first day, epoch seconds" }),
+    end_ts: Type.Number({ description: "The present, epoch seconds" }),
+    total: Type.Integer(),
+    median_per_day: Type.Number({ description: "Days without a deployment count as 0" }),
+    daily: Type.Array(Closed({ date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }), count: Type.Integer() }), { description: "Every day, the oldest first" }),
+  }),
+);
+
+/** A deployment as lists show it. */
+export function presentDeployment({ urls, organization: { name: org } }: Pick<Context, "urls" | "organization">, row: DeploymentRow): Static<typeof DeploymentResponse> {
+  const { snapshot_index: index, flow_name, artifact_public_id } = row;
+  const environment = row.environment_name ?? UNREADABLE;
+  return {
+    environment_name: environment,
+    fingerprint: row.fingerprint,
+    artifact_name: row.artifact_name,
+    flow_name,
+    trail_name: row.trail_name,
+    repo_name: row.repo_name,
+    git_commit: row.git_commit,
+    commit_url: row.commit_url,
+    snapshot_index: index,
+    deployed_at: row.deployed_at,
+    lead_time_seconds: row.built_at === null ? null : row.deployed_at - row.built_at,
+    compliant: booleanOf(row.compliant),
+    replaced: presentReplaced(row),
+    _links: {
+      environment: place(urls.environmentApi(org, environment), urls.environmentPage(org, environment)),
+      snapshot: place(urls.snapshotApi(org, environment, index), urls.snapshotPage(org, environment, index)),
+      ...(flow_name === null || artifact_public_id === null
+        ? {}
+        : {
+            artifact: place(
+              urls.artifactApi(org, flow_name, row.fingerprint, selectorOf(row)),
+              urls.artifactPage(org, flow_name, row.fingerprint, artifact_public_id),
+            ),
+          }),
+    },
+  };
+}
+
+/** What ran before; null when nothing did, and when what is known of it is gone. */
+function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {
+  if (row.previous_fingerprint === null || row.previous_name === null || row.previous_snapshot_index === null || row.previous_deployed_at === null) return null;
+  return {
+    fingerprint: row.previous_fingerprint,
+    artifact_name: row.previous_name,
+    trail_name: row.previous_trail_name,
+    git_commit: row.previous_commit,
+    commit_url: row.previous_commit_url,
+    snapshot_index: row.previous_snapshot_index,
+    deployed_at: row.previous_deployed_at,
+    compliant: booleanOf(row.previous_compliant),
+    diff_url: diffUrl(row),
+  };
+}
+
+function diffUrl({ git_commit, commit_url, repo_url, previous_commit, previous_commit_url, previous_repo_url }: DeploymentRow): string | null {
+  if (git_commit === null || previous_commit === null) return null;
+  return compareUrl(
+    { sha: previous_commit, commitUrl: previous_commit_url ?? "", repoUrl: previous_repo_url },
+    { sha: git_commit, commitUrl: commit_url ?? "", repoUrl: repo_url },
+  );
+}
+
+/** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
+export const placesOf = ({ store }: Context, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
+
+const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
+const PAGES = pages({ perPage: 15, most: 50, least: 0 });
+
+export const listDeployments = operation({
+  id: "list_deployments",
+  method: "GET",
+  path: "/deployments/{org}",
+  tag: "Deployments",
+  summary: "List the deployments of an organization",
+  description: `What started in a window of time, newest first, in pages; the last ${WINDOW_DAYS} days unless told otherwise. A filter by a name that nothing has gives an empty list.`,
+  permission: "environment:read",
+  audit: null,
+  params: OrgPath,
+  query: Closed({
+    ...PAGES.query,
+    repo_name: Type.Optional(Type.String({ description: "Name of a source repository" })),
+    env_name: Type.Optional(Type.String({ description: "Name of an environment; a logical one stands for its members" })),
+    ...EpochWindow,
+  }),
+  body: NO_BODY,
+  responses: { 200: { description: "One page", schema: DeploymentListPage } },
+  example: { params: { org: "acme" }, query: { env_name: "production", page: "1", per_page: "15" } },
+  handle(context, { query }) {
+    const { store, organization } = context;
+    const window = PAGES.window(query);
+    const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
+    const filter = {
+      organizationId: organization.id,
+      environmentIds: query.env_name ? (environment ? placesOf(context, environment) : []) : null,
+      repoIds: query.repo_name ? store.repos.named(organization.id, query.repo_name).map(({ id }) => id) : null,
+      ...epochWindow(query, context.now()),
+    };
+    return { status: 200, body: deploymentPage(context, filter, window) };
+  },
+});
+
+/** One page of deployments in its envelope. */
+export const deploymentPage = (context: Context, filter: DeploymentFilter, window: Window): Static<typeof DeploymentListPage> => ({
+  ...counts(context.store.deployments.count(filter), window.page, window.perPage),
+  deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
+});
+
+export const getDeployment = operation({
+  id: "get_deployment",
+  method: "GET",
+  path: "/deployments/{org}/{env_name}/{fingerprint}",
+  tag: "Deployments",
+  summary: "Read a deployment",
+  description: "The latest start of the artifact in the environment; in a logical environment, in any of its members.",
+  permission: "environment:read",
+  audit: null,
+  params: Closed({ ...EnvironmentPath.properties, fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }) }),
+  query: Closed({}),
+  body: NO_BODY,
+  responses: {
+    200: { description: "The deployment", schema: DeploymentResponse },
+    404: { description: "No such environment, or the artifact never started there with provenance", schema: Message },
+  },
+  example: { params: { org: "acme", env_name: "production", fingerprint: EXAMPLE_FINGERPRINT } },
+  handle(context, { params }) {
+    const { store, organization } = context;
+    const environment = store.environments.require(organization, params.env_name);
+    const row = store.deployments.latest(placesOf(context, environment), params.fingerprint);
+    if (!row) throw notFound(`Deployment '${params.fingerprint}' does not exist in organization '${organization.name}'`);
+    return { status: 200, body: presentDeployment(context, row) };
+  },
+});
+
+const ENVIRONMENT_PAGES = pages({ perPage: 50, most: 100 });
+
+export const listEnvironmentDeployments = operation({
+  id: "list_env_deployments",
+  method: "GET",
+  path: "/environments/{org}/{env_name}/deployments",
+  tag: "Environments",
+  summary: "List the deployments into an environment",
+  description: "Newest first, in pages; the last 30 days unless told otherwise. A logical environment has the deployments of its members.",
+  permission: "environment:read",
+  audit: null,
+  params: EnvironmentPath,
+  query: Closed({ ...TextWindow, page: ENVIRONMENT_PAGES.query.page, page_size: ENVIRONMENT_PAGES.query.per_page }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "One page", schema: EnvironmentDeploymentListPage },
+    404: { description: "No such environment, or it has been archived", schema: Message },
+  },
+  example: { params: { org: "acme", env_name: "production" }, query: { from: "2026-01-01", to: "2026-01-31T12:00:00Z", page_size: "50" } },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const environment = store.environments.require(organization, params.env_name);
+    const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
+    const environmentIds = placesOf(context, environment);
+    const filter = { organizationId: organization.id, environmentIds, repoIds: null, ...textWindow(query, context.now()) };
+    const { per_page: page_size, ...rest } = deploymentPage(context, filter, window);
+    return { status: 200, body: { ...rest, page_size } };
+  },
+});
+
+export const getDeploymentFrequency = operation({
+  id: "get_deployment_frequency",
+  method: "GET",
+  path: "/environments/{org}/{env_name}/deployment_frequency",
+  tag: "Environments",
+  summary: "Read how often an environment is deployed to",
+  description: `Deployments on each of the last ${WINDOW_DAYS} days in UTC, today included; of one flow, or of all.`,
+  permission: "environment:read",
+  audit: null,
+  params: EnvironmentPath,
+  query: Closed({ flow_id: Type.Optional(Type.String({ description: "Id or name of a flow" })) }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "The counts", schema: DeploymentFrequencyResponse },
+    404: { description: "No such environment or flow", schema: Message },
+  },
+  example: { params: { org: "acme", env_name: "production" }, query: { flow_id: "payments" } },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const environment = store.environments.require(organization, params.env_name);
+    const flow = query.flow_id ? (store.flows.withPublicId(organization.id, query.flow_id) ?? store.flows.find(organization.id, query.flow_id)) : null;
+    if (query.flow_id && !flow) throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);
+    const to = context.now();
+    const lastDay = dayOf(to);
+    const from = (lastDay - WINDOW_DAYS + 1) * DAY;
+    const perDay = store.deployments.perDay(placesOf(context, environment), flow?.id ?? null, { from, to });
+    return {
+      status: 200,
+      body: { environment_name: environment.name, flow_id: query.flow_id || null, start_ts: from, end_ts: to, ...frequencyOf(perDay, lastDay, WINDOW_DAYS) },
+    };
+  },
+});

@@ -1,0 +1,83 @@
+/** Attaching policies to an environment and detaching them (semantics 5.5). What is so already stays so, and is no error. */
+import { Type } from "typebox";
+import { badRequest, invalid } from "../../errors.ts";
+import { json, optionalJson } from "../../http/operation.ts";
+import { Closed, Message, Ok, Repeated, named } from "../../http/schema.ts";
+import type { EnvironmentRow } from "../../store/environments/environments.ts";
+import { EnvironmentPath } from "./environments.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
+import { NoQuery } from "../accounts/organizations.ts";
+import { policyKeys } from "../policies/policies.ts";
+import { policiesChanged } from "./record-report.ts";
+import { LIST_LENGTH, NAME_LENGTH } from "../../contract/shapes.ts";
+
+const PolicyName = Type.String({ maxLength: NAME_LENGTH });
+const AttachPoliciesPutInput = named(
+  "AttachPoliciesPutInput",
+  Closed({ policy_names: Type.Array(PolicyName, { maxItems: LIST_LENGTH, description: "Names of policies; all must exist" }) }),
+);
+
+/** The active physical environment of that name. @throws AppError not_found; 400 for a logical one, which has no policies of its own (semantics 6.3). */
+function requirePhysical({ store, organization }: Context, name: string): EnvironmentRow {
+  const environment = store.environments.requireWritable(organization, name);
+  if (environment.type === "logical")
+    throw badRequest(`Environment '${name}' in organization '${organization.name}' is logical: policies are attached to the environments that it includes`);
+  return environment;
+}
+
+const responses = {
+  404: { description: "No such environment, it has been archived, or a policy does not exist; then nothing was changed", schema: Message },
+};
+
+export const attachPolicyToEnv = operation({
+  id: "attach_policy_to_env",
+  method: "POST",
+  path: "/environments/{org}/{env_name}/policies",
+  tag: "Environments",
+  summary: "Attach policies to an environment",
+  description:
+    "Of each policy the latest version applies, now and later. The latest snapshot is evaluated at once, and a new one has the result. " +
+    "A policy that is attached already stays where it is; if all are, nothing happens.",
+  permission: "environment:write",
+  audit: "environment.policies_attached",
+  params: EnvironmentPath,
+  query: NoQuery,
+  body: json(AttachPoliciesPutInput),
+  responses: { 200: { description: "They are attached", schema: Ok }, ...responses },
+  example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },
+  handle(context, { params, body }) {
+    const environment = requirePhysical(context, params.env_name);
+    const changed = context.store.environments.attach(environment.id, policyKeys(context, body.policy_names));
+    if (changed) policiesChanged(context, environment.id);
+    context.note({ environment: environment.name, policies: body.policy_names, changed });
+    return { status: 200, body: "OK" };
+  },
+});
+
+export const detachPolicyFromEnv = operation({
+  id: "detach_policy_from_env",
+  method: "DELETE",
+  path: "/environments/{org}/{env_name}/policies",
+  tag: "Environments",
+  summary: "Detach policies from an environment",
+  description:
+    "The names come in the body or in the query. The latest snapshot is evaluated at once, and a new one has the result; without any policy the state is unknown. " +
+    "Detaching a policy that is not attached changes nothing.",
+  permission: "environment:write",
+  audit: "environment.policies_detached",
+  params: EnvironmentPath,
+  query: Closed({ policy_names: Repeated(PolicyName, { description: "In place of a body, for clients that send none with DELETE" }) }),
+  body: optionalJson(AttachPoliciesPutInput),
+  responses: { 200: { description: "They are not attached", schema: Ok }, ...responses },
+  example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },
+  handle(context, { params, query, body }) {
+    if (!body && !query.policy_names) throw invalid({ policy_names: "Field required" });
+    const names = [...(body?.policy_names ?? []), ...(query.policy_names ?? [])];
+    const environment = requirePhysical(context, params.env_name);
+    const changed = context.store.environments.detach(environment.id, policyKeys(context, names));
+    if (changed) policiesChanged(context, environment.id);
+    context.note({ environment: environment.name, policies: names, changed });
+    return { status: 200, body: "OK" };
+  },
+});

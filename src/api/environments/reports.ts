@@ -1,0 +1,113 @@
+/**
+ * Reports of what runs in an environment: one factory for all types. A type is the shape of its items and how they become
+ * artifacts (report-shapes.ts); everything after that is in recording.ts.
+ */
+import { LARGE_JSON_BYTES, REPORT, json } from "../../http/operation.ts";
+import { Message, Ok } from "../../http/schema.ts";
+import type { PhysicalType } from "../../store/environments/environments.ts";
+import { EnvironmentPath } from "./environments.ts";
+import { operation } from "../context.ts";
+import { NoQuery } from "../accounts/organizations.ts";
+import { prepareLargeReport, prepareReport, recordReport } from "./record-report.ts";
+import { REPORTS } from "../../contract/report-shapes.ts";
+
+type ReportType = {
+  id: string;
+  type: PhysicalType;
+  summary: string;
+  /** An item. */
+  example: unknown;
+};
+
+/** The operation that takes reports of a type. */
+function report({ id, type, summary, example }: ReportType) {
+  const { schema, artifactsOf } = REPORTS[type];
+  return operation({
+    id,
+    method: "PUT",
+    path: `/environments/{org}/{env_name}/report/${type}`,
+    tag: "Environments",
+    summary,
+    description:
+      "The whole of what runs there now: what is not in the report has stopped. A report that differs from the latest snapshot makes a new one; other numbers of instances and other times are no difference.",
+    permission: "environment:report",
+    audit: "environment.reported",
+    params: EnvironmentPath,
+    query: NoQuery,
+    body: { ...json(schema, REPORT), unreadAbove: LARGE_JSON_BYTES },
+    responses: {
+      200: { description: "Nothing changed", schema: Ok },
+      201: { description: "Recorded as a new snapshot", schema: Ok },
+      404: { description: "No such environment", schema: Message },
+      409: { description: "The environment was archived or renamed meanwhile: try again", schema: Message },
+    },
+    example: { params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` }, body: { artifacts: [example] } },
+    async prepare(context, { params, body, unread }) {
+      if (unread) return prepareLargeReport(context, params.env_name, type, unread);
+      const artifacts = artifactsOf(body);
+      context.note({ artifacts: artifacts.length });
+      return prepareReport(context, params.env_name, type, artifacts);
+    },
+    isStored: ({ done }) => done !== null,
+    handle: (context, { params }, prepared) => recordReport(context, params.env_name, type, prepared),
+  });
+}
+
+const STARTED = 1_700_000_000;
+const DIGEST = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
+
+export const reportK8s = report({
+  id: "k8s_report",
+  type: "K8S",
+  summary: "Report the pods of a Kubernetes cluster",
+  example: { podName: "web-5d8f7", namespace: "shop", digests: { "registry.example.com/web:1.4": DIGEST }, creationTimestamp: STARTED, owners: null },
+});
+
+export const reportEcs = report({
+  id: "ecs_report",
+  type: "ECS",
+  summary: "Report the tasks of AWS ECS",
+  example: { taskArn: "arn:aws:ecs:eu-north-1:1:task/shop/7", cluster_name: "shop", service_name: "web", digests: { web: DIGEST }, creationTimestamp: STARTED },
+});
+
+export const reportS3 = report({
+  id: "s3_report",
+  type: "S3",
+  summary: "Report the content of an S3 bucket",
+  example: { digests: { "shop-assets": DIGEST }, creationTimestamp: STARTED },
+});
+
+export const reportLambda = report({
+  id: "lambda_report",
+  type: "lambda",
+  summary: "Report AWS Lambda functions",
+  example: { digests: { "resize-images": DIGEST }, creationTimestamp: STARTED },
+});
+
+export const reportServer = report({
+  id: "server_report",
+  type: "server",
+  summary: "Report files and directories of a server",
+  example: { digests: { "/opt/shop/web.jar": DIGEST }, creationTimestamp: STARTED },
+});
+
+export const reportDocker = report({
+  id: "docker_report",
+  type: "docker",
+  summary: "Report the containers of a Docker host",
+  example: { digests: { "registry.example.com/web:1.4": DIGEST }, creationTimestamp: STARTED },
+});
+
+export const reportAzureApps = report({
+  id: "azure_apps_report",
+  type: "azure-apps",
+  summary: "Report Azure web and function apps",
+  example: { app_name: "shop-web", app_kind: "app,linux,container", digests_source: "acr", digests: { "shop-web": DIGEST }, creationTimestamp: 0 },
+});
+
+export const reportCloudRun = report({
+  id: "cloud_run_report",
+  type: "cloud-run",
+  summary: "Report Google Cloud Run revisions and jobs",
+  example: { kind: "service", serviceName: "web", revisionName: "web-00004", digests: { web: DIGEST }, creationTimestamp: STARTED },
+});

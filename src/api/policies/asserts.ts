@@ -1,0 +1,251 @@
+/**
+ * The verdict on an artifact, with everything that led to it. Three scopes (semantics 5.8): the flows it was reported to, an
+ * environment's policies, or policies that the caller names. A negative verdict is an answer, not an error.
+ */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
+import { evaluatePolicy, presentRuleVerdicts } from "../../domain/policy/evaluate.ts";
+import type { Subject } from "../../domain/policy/evaluate.ts";
+import { badRequest, notFound } from "../../errors.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
+import type { AllowlistRow } from "../../store/environments/allowlists.ts";
+import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
+import type { LatestVersion } from "../../store/policies/policies.ts";
+import { operation } from "../context.ts";
+import type { Context } from "../context.ts";
+import { fromJson } from "../../contract/shapes.ts";
+
+const AttestationComplianceStatusResponse = named(
+  "AttestationComplianceStatusResponse",
+  Closed({
+    attestation_name: Type.String(),
+    attestation_type: Nullable(Type.String()),
+    attestation_id: Nullable(Type.String()),
+    overridden_attestation_id: Nullable(Type.String()),
+    status: OneOf(["COMPLETE", "MISSING"]),
+    is_compliant: Nullable(Type.Boolean()),
+    unexpected: Type.Boolean(),
+  }),
+);
+
+const ArtifactComplianceResultResponse = named(
+  "ArtifactComplianceResultResponse",
+  Closed({
+    artifact_fingerprint: Type.String(),
+    status: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
+    is_compliant: Type.Boolean(),
+    attestations_statuses: Type.Array(AttestationComplianceStatusResponse, { description: "The artifact's own entries first, then those of its trail" }),
+    evaluated_at: Type.Number({ description: "Epoch seconds of the event that caused the evaluation" }),
+    unexpected: Type.Boolean({ description: "Whether the template knows no artifact of this name" }),
+  }),
+);
+
+const flowFields = {
+  flow: Type.String({ description: "Empty for an artifact that was reported to no flow" }),
+  trail: Nullable(Type.String({ description: "null for an artifact that was reported without a trail" })),
+  compliant: Type.Boolean(),
+  compliance_status: Nullable(ArtifactComplianceResultResponse),
+  html_url: Type.String(),
+};
+const AssertArtifactFlowResponse = named("AssertArtifactFlowResponse", Closed(flowFields));
+
+export const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
+const ConditionalRule = named("ConditionalRule", Closed({ if: Nullable(PolicyExpression) }));
+const BooleanRule = named("BooleanRule", Closed({ required: Type.Boolean(), exceptions: Type.Array(ConditionalRule) }));
+const RequiredAttestationRule = named(
+  "RequiredAttestationRule",
+  Closed({
+    if: Nullable(PolicyExpression),
+    name: Type.String(),
+    type: Type.String(),
+    must_be_compliant: Type.Boolean(),
+    for_control: Nullable(Type.String()),
+  }),
+);
+const PolicyRuleDefinition = named(
+  "PolicyRuleDefinition",
+  Closed({ type: OneOf(["provenance", "trail-compliance", "attestation"]), definition: Type.Union([RequiredAttestationRule, BooleanRule]) }),
+);
+const RuleResolutionContext = named(
+  "RuleResolutionContext",
+  Closed({
+    flow_name: Nullable(Type.String()),
+    trail_name: Nullable(Type.String()),
+    artifact_status: Nullable(Type.String()),
+    for_control: Type.Optional(Nullable(Type.String())),
+    evaluation_error: Type.Optional(Type.String({ description: "Why an expression of the rule could not be evaluated" })),
+  }),
+);
+const RuleResolution = named(
+  "RuleResolution",
+  Closed({
+    type: OneOf([
+      "missing_attestation", "non_compliant_attestation", "non_compliant_in_trail", "no_provenance", "missing_provenance", "legacy_flow",
+      "rule_satisfied", "rule_not_applicable",
+    ]),
+    context: Nullable(RuleResolutionContext),
+  }),
+);
+const RuleEvaluation = named(
+  "RuleEvaluation",
+  Closed({
+    rule: PolicyRuleDefinition,
+    satisfied: Nullable(Type.Boolean({ description: "null when the rule applies to none of the artifact's flows" })),
+    ignored: Type.Boolean(),
+    resolutions: Type.Array(RuleResolution),
+  }),
+);
+export const PolicyEvaluation = named(
+  "PolicyEvaluation",
+  Closed({
+    policy_name: Type.String(),
+    policy_version: Type.Integer({ description: "The version that was evaluated; 0 for a policy that has none yet" }),
+    status: OneOf(["COMPLIANT", "NON-COMPLIANT"]),
+    rule_evaluations: Type.Array(RuleEvaluation),
+  }),
+);
+
+const AllowlistInformation = named(
+  "AllowlistInformation",
+  Closed({ allowlist_id: Type.String(), allowed_by_user_id: Type.String(), timestamp: Type.Number(), description: Type.String() }),
+);
+
+const AssertArtifactResponse = named(
+  "ArtifactAssertion",
+  Closed({
+    fingerprint: Type.String(),
+    scope: OneOf(["flow", "environment", "policy"]),
+    ...flowFields,
+    flows: Type.Array(AssertArtifactFlowResponse, { description: "Every flow that the artifact was reported to, the first one first" }),
+    environment: Nullable(Type.String({ description: "Scope `environment` only" })),
+    policy_evaluations: Nullable(Type.Array(PolicyEvaluation, { description: "In the order in which the policies were named or attached; null in scope `flow`" })),
+    allow_listing: Nullable(AllowlistInformation),
+  }),
+);
+
+export const assertArtifact = operation({
+  id: "assert_artifact",
+  method: "GET",
+  path: "/asserts/{org}/fingerprint/{fingerprint}",
+  tag: "Asserts",
+  summary: "Ask whether an artifact is compliant",
+  description:
+    "By the templates of its flows, by the policies of an environment, or by policies that you name. In an environment what its allowlist names is compliant, reported or not, and without policies the flows decide. `compliant` is the verdict, the rest says why. `flow_name` narrows every scope to one flow.",
+  permission: "artifact:read",
+  audit: null,
+  repeatable: true,
+  params: Closed({ org: Type.String(), fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }) }),
+  query: Closed({
+    flow_name: Type.Optional(Type.String()),
+    environment_name: Type.Optional(Type.String({ description: "Not together with `policy_name`" })),
+    policy_name: Repeated(Type.String(), {
+      description:
+        "Not together with `environment_name`. Policies that must all be satisfied, each evaluated once; they need not " +
+        "be attached to anything",
+    }),
+  }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "The verdict, positive or negative", schema: AssertArtifactResponse },
+    404: { description: "No such artifact, flow, policy or environment", schema: Message },
+  },
+  example: { params: { org: "acme", fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd" }, query: { policy_name: "production" } },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const policyNames = query.policy_name ?? [];
+    if (query.environment_name !== undefined && policyNames.length > 0)
+      throw badRequest("Only one of 'environment_name' and 'policy_name' can be given");
+    const environment = query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
+    const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
+    const records = store.subjects.records(organization.id, params.fingerprint, flow?.id ?? null);
+    const allowed = environment && store.allowlists.latest(environment.id, params.fingerprint);
+    const flows = records.map((row) => presentFlow(context, row));
+    // Who asks about a flow asks about provenance, which an entry of the allowlist does not replace.
+    const first = flows[0] ?? (environment && allowed && !flow ? withoutProvenance(context, environment.name, allowed) : null);
+    if (!first)
+      throw flow
+        ? store.artifacts.missing(params.fingerprint, query.flow_name as string, organization.name)
+        : notFound(`Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`);
+
+    const scope = environment ? ("environment" as const) : policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
+    const policies = environment ? store.policies.inForce(environment.id) : policyNames.map((name) => store.policies.latestOf(organization, name));
+    const subject = policies.length > 0 ? store.subjects.subject(params.fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "") : null;
+    const evaluations = subject ? policies.map((policy) => evaluate(context, policy, subject)) : [];
+    const satisfied = subject ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.length > 0 && flows.every((one) => one.compliant);
+    return {
+      status: 200,
+      body: {
+        ...first,
+        fingerprint: params.fingerprint,
+        scope,
+        compliant: satisfied || allowed !== null,
+        flows,
+        environment: environment?.name ?? null,
+        policy_evaluations: scope === "flow" ? null : evaluations,
+        allow_listing: allowed && {
+          allowlist_id: allowed.public_id,
+          allowed_by_user_id: allowed.user_id,
+          timestamp: allowed.timestamp,
+          description: allowed.description,
+        },
+      },
+    };
+  },
+});
+
+/** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
+function evaluate({ store }: Context, { policy_name, version_id, version }: LatestVersion, subject: Subject): Static<typeof PolicyEvaluation> {
+  if (version_id === null) return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
+  const verdict = evaluatePolicy(store.policies.parsed(version_id), subject);
+  return {
+    policy_name,
+    policy_version: version,
+    status: verdict.status,
+    rule_evaluations: presentRuleVerdicts(verdict.rules) as Static<typeof RuleEvaluation>[],
+  };
+}
+
+/**
+ * What stands in place of the first flow for an artifact that nobody reported but an environment allows (semantics 5.6). It
+ * has no artifact page; that of the environment is where it is known.
+ */
+function withoutProvenance({ organization, urls }: Context, environment: string, allowed: AllowlistRow): Static<typeof AssertArtifactFlowResponse> {
+  return {
+    flow: "",
+    trail: null,
+    compliant: false,
+    compliance_status: {
+      artifact_fingerprint: allowed.fingerprint,
+      status: "INCOMPLETE",
+      is_compliant: false,
+      attestations_statuses: [],
+      evaluated_at: allowed.timestamp,
+      unexpected: false,
+    },
+    html_url: urls.environmentPage(organization.name, environment),
+  };
+}
+
+/** The artifact in one flow, with the stored verdict of its trail. */
+function presentFlow({ store, organization, urls }: Context, row: PlacedArtifactRow): Static<typeof AssertArtifactFlowResponse> {
+  const trail = row.trail_id === null ? null : store.trails.compliance(row.trail_id);
+  const own = fromJson<AttestationStatus[]>(row.attestations_json) ?? [];
+  const entry = trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);
+  return {
+    flow: row.flow_name,
+    trail: row.trail_name,
+    compliant: row.state === "COMPLIANT",
+    compliance_status: {
+      artifact_fingerprint: row.fingerprint,
+      status: row.state,
+      is_compliant: row.state === "COMPLIANT",
+      attestations_statuses: [...own, ...(trail?.attestations_statuses ?? [])],
+      evaluated_at: trail?.evaluated_at ?? row.last_modified_at,
+      // A record that a later one superseded has no entry of its own: its name decides.
+      unexpected: (entry ?? trail?.artifacts_statuses[row.reference_name ?? row.fingerprint])?.unexpected ?? false,
+    },
+    html_url: urls.artifactPage(organization.name, row.flow_name, row.fingerprint, row.public_id),
+  };
+}

@@ -1,0 +1,78 @@
+/** Which environments enforce a control, and which do not (semantics 7.3). */
+import { Type } from "typebox";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, OneOf, named } from "../../http/schema.ts";
+import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
+import { CONTROLS, ControlPath, NO_CONTROL, PAGES } from "./controls.ts";
+import { operation } from "../context.ts";
+import { Counts, counts } from "../paging.ts";
+
+const ControlCoverageResponse = named(
+  "ControlCoverageResponse",
+  Closed({
+    summary: named(
+      "ControlCoverageSummary",
+      Closed({
+        total: Type.Integer({ description: "All active environments but logical ones" }),
+        covered: Type.Integer(),
+        coverage_percent: Type.Number({ description: "With one decimal; 0 where there are no environments" }),
+      }),
+    ),
+    ...Counts,
+    environments: Type.Array(
+      named(
+        "ControlCoverageEnvironment",
+        Closed({
+          name: Type.String(),
+          type: OneOf(ENVIRONMENT_TYPES),
+          covered: Type.Boolean(),
+          policies: Type.Array(Type.String(), { description: "Names of the attached policies that ask for the control" }),
+        }),
+      ),
+    ),
+  }),
+);
+
+/** In percent with one decimal (decision 84). */
+const percent = (covered: number, total: number): number => (total === 0 ? 0 : Math.round((covered / total) * 1000) / 10);
+
+export const getControlCoverage = operation({
+  ...CONTROLS,
+  id: "get_control_coverage",
+  method: "GET",
+  path: "/controls/{org}/{identifier}/coverage",
+  summary: "Tell which environments enforce a control",
+  description:
+    "An environment is covered when an attached policy's latest version has a rule for the control, passing or not. The filters choose rows; the summary is of all environments.",
+  permission: "control:read",
+  audit: null,
+  params: ControlPath,
+  query: Closed({
+    ...PAGES.query,
+    search: Type.Optional(Type.String({ description: "A part of the environment's name, in any case" })),
+    covered: Type.Optional(Type.Boolean({ description: "Only covered environments, or only the others" })),
+  }),
+  body: NO_BODY,
+  responses: { 200: { description: "One page, with the figures of the whole", schema: ControlCoverageResponse }, 404: NO_CONTROL },
+  example: { params: { org: "acme", identifier: "SDLC-7" }, query: { covered: "false" } },
+  handle({ store, organization }, { params, query }) {
+    const { id } = store.controls.require(organization, params.identifier);
+    const filter = { search: query.search ?? "", covered: query.covered ?? null };
+    const { page, perPage, ...part } = PAGES.window(query);
+    const { total, covered } = store.controlCoverage.summary(organization.id, id);
+    const environments = store.controlCoverage.list(organization.id, id, filter, part).map((row) => ({
+      name: row.name,
+      type: row.type,
+      covered: row.covered === 1,
+      policies: JSON.parse(row.policies_json) as string[],
+    }));
+    return {
+      status: 200,
+      body: {
+        summary: { total, covered, coverage_percent: percent(covered, total) },
+        ...counts(store.controlCoverage.count(organization.id, id, filter), page, perPage),
+        environments,
+      },
+    };
+  },
+});

@@ -1,0 +1,87 @@
+/** The history of a control (semantics 7.1): each entry has the fields as they were from then on. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { notFound } from "../../errors.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
+import type { ControlVersionRow, Links } from "../../store/policies/controls.ts";
+import { CONTROLS, ControlPath, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
+import { operation } from "../context.ts";
+import { NoQuery } from "../accounts/organizations.ts";
+import { Counts, UNREADABLE, counts, presentEach } from "../paging.ts";
+
+const ControlVersion = named(
+  "ControlVersion",
+  Closed({
+    identifier: Type.String(),
+    version: Type.Integer({ description: "1 for the first" }),
+    status: OneOf(["created", "edited", "archived", "unarchived"], { description: "What made this version" }),
+    name: Type.String(),
+    description: Nullable(Type.String()),
+    links: Type.Record(Type.String(), Type.String()),
+    created_at: Type.Number({ description: "Epoch seconds of the change" }),
+    created_by: Type.String({ description: "Who changed it" }),
+  }),
+);
+const ControlVersionListPage = named("ControlVersionListPage", Closed({ ...Counts, versions: Type.Array(ControlVersion) }));
+
+const presentVersion = (identifier: string, row: ControlVersionRow): Static<typeof ControlVersion> => ({
+  identifier,
+  version: row.version,
+  status: row.status,
+  name: row.name,
+  description: row.description,
+  links: JSON.parse(row.links_json) as Links,
+  created_at: row.timestamp,
+  created_by: row.created_by,
+});
+
+export const listControlVersions = operation({
+  ...CONTROLS,
+  id: "list_control_versions",
+  method: "GET",
+  path: "/controls/{org}/{identifier}/versions",
+  summary: "List the versions of a control",
+  description: "In pages, newest first unless asked otherwise. Creating, editing, archiving and unarchiving each make one; tagging does not.",
+  permission: "control:read",
+  audit: null,
+  params: ControlPath,
+  query: Closed({ ...PAGES.query, sort_direction: SortDirection("desc", "version") }),
+  body: NO_BODY,
+  responses: { 200: { description: "One page", schema: ControlVersionListPage }, 404: NO_CONTROL },
+  example: { params: { org: "acme", identifier: "SDLC-7" }, query: { page: "1" } },
+  handle({ store, organization }, { params, query }) {
+    const control = store.controls.require(organization, params.identifier);
+    const { page, perPage, ...part } = PAGES.window(query);
+    const versions = presentEach(
+      store.controls.versions(control.id, query.sort_direction, part),
+      (row) => presentVersion(control.identifier, row),
+      (row) => presentVersion(control.identifier, { ...row, description: UNREADABLE, links_json: "{}" }),
+    );
+    return { status: 200, body: { ...counts(control.version, page, perPage), versions } };
+  },
+});
+
+export const getControlVersion = operation({
+  ...CONTROLS,
+  id: "get_control_version",
+  method: "GET",
+  path: "/controls/{org}/{identifier}/versions/{version_number}",
+  summary: "Read a control as it was at one version",
+  permission: "control:read",
+  audit: null,
+  params: Closed({
+    ...ControlPath.properties,
+    version_number: Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description: "Number of the version, from 1" }),
+  }),
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The version", schema: ControlVersion }, 404: { description: "No such control, or no such version of it", schema: Message } },
+  example: { params: { org: "acme", identifier: "SDLC-7", version_number: "1" } },
+  handle({ store, organization }, { params }) {
+    const { id, identifier } = store.controls.require(organization, params.identifier);
+    const row = store.controls.version(id, params.version_number);
+    if (!row) throw notFound(`Version '${params.version_number}' of control '${identifier}' does not exist in organization '${organization.name}'`);
+    return { status: 200, body: presentVersion(identifier, row) };
+  },
+});

@@ -1,0 +1,27 @@
+/** `assay version`: what this program is made of. */
+import { buildInfo } from "../../assets.ts";
+import { openMemory, schemaVersion } from "../../store/db/database.ts";
+import { loadLibrary } from "../data-directory.ts";
+import { EXIT } from "../framework.ts";
+import type { Command } from "../framework.ts";
+
+export const version: Command = {
+  name: "version",
+  summary: "Print the versions of Assay and of what it is built from",
+  usage: "",
+  options: {},
+  takesConfig: false,
+  async run(args, io) {
+    loadLibrary(null);
+    const db = openMemory();
+    const sqlite = db.prepare<[], string>("SELECT sqlite_version()").pluck().get() ?? "";
+    db.close();
+    const facts = { version: buildInfo().version, commit: buildInfo().commit, node: process.version, sqlite, schema: schemaVersion() };
+    if (args.switches.has("json")) io.stdout(`${JSON.stringify(facts)}\n`);
+    else {
+      const { commit, node, schema } = facts;
+      io.stdout(`assay ${facts.version}\ncommit ${commit ?? "unknown"}\nnode ${node}\nsqlite ${sqlite}\nschema ${schema}\n`);
+    }
+    return EXIT.done;
+  },
+};

@@ -1,0 +1,104 @@
+/** What operators write as the value of an option, and what is made of it: each function gives null for what it refuses. */
+import { isIPv4, isIPv6 } from "node:net";
+import { isRole } from "../domain/access.ts";
+import { normalRange } from "../domain/network/ip-ranges.ts";
+import type { GroupRole, Listen, ListenPath, LogLevel } from "./options.ts";
+
+export function parsePath(text: string): string | null {
+  return text === "" || text.includes("\0") ? null : text;
+}
+
+export function parseListen(text: string): Listen | null {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:]+)):(\d{1,5})$/.exec(text);
+  if (!match) return null;
+  const [, v6, name, digits] = match;
+  const port = Number(digits);
+  const hostIsGood = v6 !== undefined ? isIPv6(v6) : name !== undefined && isHost(name);
+  return hostIsGood && port <= 65_535 ? { host: v6 ?? name ?? "", port } : null;
+}
+
+/** Where HTTP is served: HOST:PORT, or `unix:` and the absolute path of a socket. */
+export function parseListenPlace(text: string): Listen | ListenPath | null {
+  if (!text.startsWith("unix:")) return parseListen(text);
+  const path = text.slice("unix:".length);
+  return /^\/[^\0]*[^\0/]$/.test(path) && Buffer.byteLength(path) <= LONGEST_SOCKET_PATH ? { path } : null;
+}
+
+/** Bytes: the system keeps 108 for the address of a Unix socket, and one of them ends it. */
+export const LONGEST_SOCKET_PATH = 107;
+
+// A name whose last label is a number is a mistyped address, never a host name.
+function isHost(name: string): boolean {
+  if (isIPv4(name)) return true;
+  if (name.length > 253 || /(?:^|\.)\d+$/.test(name)) return false;
+  return name.split(".").every((label) => /^[a-zA-Z0-9_](?:[a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label));
+}
+
+export function parseBaseUrl(text: string): string | null {
+  // The URL parser forgives blanks, backslashes and missing slashes; a setting should be what it looks like.
+  if (!/^https?:\/\/[^\s\\/?#@][^\s\\?#@]*$/i.test(text) || !URL.canParse(text)) return null;
+  const url = new URL(text);
+  const path = url.pathname.replace(/^(.*[^/])?\/*$/, "$1");
+  return /\/api\/v2$/i.test(path) ? null : `${url.origin}${path}`;
+}
+
+export function parseRanges(text: string): readonly string[] | null {
+  const ranges = text.split(",").map((range) => normalRange(range.trim()));
+  return ranges.every((range) => range !== null) ? ranges : null;
+}
+
+/** Ranges of addresses, and the word `unix` for whoever can open the Unix socket. */
+export function parseProxies(text: string): readonly string[] | null {
+  const entries = text.split(",").map((entry) => (entry.trim() === "unix" ? "unix" : normalRange(entry.trim())));
+  return entries.every((entry) => entry !== null) ? entries : null;
+}
+
+export function parseLogLevel(text: string): LogLevel | null {
+  switch (text) {
+    case "trace": case "debug": case "info": case "warn": case "error": case "fatal":
+      return text;
+    default:
+      return null;
+  }
+}
+
+/** Not what stands at the root of a host anyway: the probes, and the first segment of the API. */
+export function parseBasePath(text: string): string | null {
+  const path = text.replace(/\/$/, "");
+  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path) && !/^\/(?:api|readyz?|healthz)(?:\/|$)/.test(path) ? path : null;
+}
+
+export const parseToken = (text: string): string | null => (/^[\x21-\x7e]{16,1024}$/.test(text) ? text : null);
+
+export const parseLine = (text: string): string | null => (text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) ? text : null);
+
+export function parseCount(text: string, least: number, most: number): number | null {
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : -1;
+  return count >= least && count <= most ? count : null;
+}
+
+/** Logins over plain http could be read on their way; a provider on the same machine is for trying things out. */
+export function parseIssuer(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const { protocol, hostname, search, hash, username } = new URL(text);
+  const near = hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
+  return (protocol === "https:" || (protocol === "http:" && near)) && search + hash + username === "" ? text : null;
+}
+
+export function parseEndpoint(text: string): string | null {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
+  const { origin, pathname, search, hash, username } = new URL(text);
+  return pathname + search + hash + username === "/" ? origin : null;
+}
+
+/** Names of buckets as S3 allows them, and a prefix of plain path segments. */
+export const parseEvidenceStore = (text: string): string | null =>
+  /^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:\/[A-Za-z0-9._-]+)*\/?$/.test(text) ? text.replace(/\/$/, "") : null;
+
+export function parseGroupRoles(text: string): readonly GroupRole[] | null {
+  const entries = text.split(",").map((entry): GroupRole | null => {
+    const [, group, organization, role] = /^\s*(.+)=([^=:\s]+):([a-z]+)\s*$/.exec(entry) ?? [];
+    return group && organization && role && isRole(role) ? { group, organization, role } : null;
+  });
+  return entries.every((entry) => entry !== null) ? entries : null;
+}

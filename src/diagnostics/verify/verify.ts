@@ -1,0 +1,108 @@
+/**
+ * Everything that can be checked of a data directory, in one order: first whether the database can be read, then what it says, then
+ * the files that it names. Writes nothing, and works beside a server.
+ *
+ * There is no transaction around all of it. While one is open SQLite cannot start its log anew, and on a busy server a log that grows for
+ * an hour fills the disk. It would not prove more: what is checked holds after every commit, so each part is looked at in a transaction
+ * of its own: a statement, a hundred trails, a thousand snapshots.
+ */
+import type { Db } from "../../store/db/database.ts";
+import { EvidenceUnavailableError } from "../../evidence/errors.ts";
+import type { Vault } from "../../evidence/local-store.ts";
+import { isDamagedFile, reasonOf } from "./check.ts";
+import type { Finding, Sink } from "./check.ts";
+import { checkDocuments } from "./documents.ts";
+import { checkEnvironments } from "./environments.ts";
+import { checkEvidence, checkStaging } from "./evidence.ts";
+import { checkJudgements } from "./judgements.ts";
+import { RECORD_QUESTIONS, checkAudit, checkRecords } from "./records.ts";
+import { checkForeignKeys, checkIntegrity, checkSchema } from "./soundness.ts";
+import { checkTrails } from "./trails.ts";
+
+export type CheckName = "integrity" | "foreign keys" | "schema" | "derived tables" | "trails" | "snapshots" | "evaluations" | "audit log" | "evidence" | "staging";
+
+export type CheckResult = {
+  name: CheckName;
+  /** What was looked at, and how much of it. */
+  looked: Record<string, number>;
+  /** The first of the damage; `damage` counts all of it. */
+  findings: Finding[];
+  damage: number;
+  /** The first of what is no damage; `notes` counts all of it. */
+  notes: Finding[];
+  noted: number;
+};
+
+/** More of one kind tell nobody anything new, and must not fill the memory. */
+const MOST_TOLD = 1_000;
+
+export type VerifyParts = {
+  db: Db;
+  vault: Pick<Vault, "list" | "read" | "describe">;
+  staged: readonly { name: string; size: number; modifiedAt: number }[];
+  /** Without the contents of evidence. */
+  quick: boolean;
+  /** Epoch seconds. */
+  now: number;
+  progress?: { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
+};
+
+/** Runs all checks. @throws what kept one of them from being made, unless damage was found before, which then explains it. */
+export async function verify({ db, vault, staged, quick, now, progress }: VerifyParts, done: (result: CheckResult) => void = () => undefined): Promise<CheckResult[]> {
+  const count = (table: string): number => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
+  const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
+  const reach = (at: number): void => progress?.reach(at);
+  let asked = 0;
+  const checks: readonly (readonly [CheckName, (sink: Sink) => void | Promise<void>])[] = [
+    ["integrity", (sink) => checkIntegrity(db, sink)],
+    ["foreign keys", (sink) => checkForeignKeys(db, sink)],
+    ["schema", (sink) => checkSchema(db, sink)],
+    ["derived tables", async (sink) => {
+      begin("derived tables", RECORD_QUESTIONS);
+      await checkRecords(db, sink, () => reach((asked += 1)));
+      await checkDocuments(db, sink);
+    }],
+    ["trails", (sink) => (begin("trails", count("trails")), checkTrails(db, sink, reach))],
+    ["snapshots", (sink) => (begin("snapshots", count("snapshots")), checkEnvironments(db, sink, new Map(), reach))],
+    ["evaluations", (sink) => (begin("evaluations", count("snapshot_artifacts")), checkJudgements(db, sink, undefined, reach))],
+    ["audit log", (sink) => checkAudit(db, sink)],
+    ["evidence", (sink) => (begin("evidence", evidenceBytes(db), "bytes"), checkEvidence({ db, vault, quick, now, step: reach }, sink))],
+    ["staging", (sink) => checkStaging(staged, now, sink)],
+  ];
+  const results: CheckResult[] = [];
+  for (const [name, check] of checks) {
+    const result: CheckResult = { name, looked: {}, findings: [], damage: 0, notes: [], noted: 0 };
+    const sink = sinkOf(result);
+    try {
+      await check(sink);
+    } catch (error) {
+      // A damaged page shows as any error at all of whatever reads it.
+      const damaged = isDamagedFile(error) || results.some(({ damage }) => damage > 0);
+      if (!damaged) throw error;
+      // A storage that does not answer is no damage of the database; but what nobody looked at is not in order either.
+      if (error instanceof EvidenceUnavailableError) sink.found("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
+      else sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
+    }
+    results.push(result);
+    done(result);
+  }
+  return results;
+}
+
+function sinkOf(result: CheckResult): Sink {
+  return {
+    found(about, problem) {
+      result.damage += 1;
+      if (result.findings.length < MOST_TOLD) result.findings.push({ about, problem });
+    },
+    note(about, problem) {
+      result.noted += 1;
+      if (result.notes.length < MOST_TOLD) result.notes.push({ about, problem });
+    },
+    looked(what, amount) {
+      result.looked[what] = (result.looked[what] ?? 0) + amount;
+    },
+  };
+}
+
+const evidenceBytes = (db: Db): number => db.prepare<[], number>("SELECT bytes FROM evidence_totals").pluck().get() ?? 0;

@@ -1,0 +1,117 @@
+/**
+ * A large value on its way from a thread to the main one. Sent as it is, it would be put together there in one go, which takes a tenth of a
+ * second for values that were made for it. So it travels as the JSON texts of small pieces, which the main thread parses one by one and
+ * lets others have their turn between them.
+ */
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { JsonText } from "../../json/text.ts";
+
+/** JSON text of a small value, or what a large one consists of; runs of small elements and properties are one piece. */
+export type Pieces =
+  | string
+  | { kind: "text"; text: string }
+  | { kind: "list"; runs: (ListRun | Pieces)[] }
+  | { kind: "object"; runs: (ObjectRun | [key: string, value: Pieces])[] };
+/** JSON text of a list of elements that follow each other. */
+type ListRun = { elements: string };
+/** JSON text of an object with properties that follow each other. */
+type ObjectRun = { properties: string };
+
+/** Characters of a piece: at most a few milliseconds of parsing, whatever is in it. */
+const PIECE_CHARS = 32_768;
+/** Milliseconds of parsing before others get a turn. */
+const TURN_MS = 5;
+
+/** Takes a value apart. `asText`: names of properties, of the value itself, whose objects and lists stay text; "whole": the value does. */
+export function takeApart(value: unknown, asText: readonly string[] | "whole" = []): Pieces {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (asText === "whole") return { kind: "text", text: JSON.stringify(value) };
+  return Array.isArray(value) ? takeListApart(value) : takeObjectApart(value as Record<string, unknown>, asText);
+}
+
+function takeListApart(list: readonly unknown[]): Pieces {
+  const runs: (ListRun | Pieces)[] = [];
+  let run: string[] = [];
+  let length = 0;
+  const endRun = (): void => {
+    if (run.length > 0) runs.push({ elements: `[${run.join(",")}]` });
+    [run, length] = [[], 0];
+  };
+  for (const item of list) {
+    const pieces = takeApart(item);
+    if (typeof pieces !== "string" || pieces.length > PIECE_CHARS) {
+      endRun();
+      runs.push(pieces);
+      continue;
+    }
+    if (length + pieces.length > PIECE_CHARS) endRun();
+    run.push(pieces);
+    length += pieces.length + 1;
+  }
+  if (runs.length === 0) return `[${run.join(",")}]`;
+  endRun();
+  return { kind: "list", runs };
+}
+
+function takeObjectApart(object: Record<string, unknown>, asText: readonly string[]): Pieces {
+  const runs: (ObjectRun | [string, Pieces])[] = [];
+  let run: string[] = [];
+  let length = 0;
+  const endRun = (): void => {
+    if (run.length > 0) runs.push({ properties: `{${run.join(",")}}` });
+    [run, length] = [[], 0];
+  };
+  for (const key of Object.keys(object)) {
+    const pieces = takeApart(object[key], asText.includes(key) ? "whole" : []);
+    if (typeof pieces !== "string" || pieces.length > PIECE_CHARS) {
+      endRun();
+      runs.push([key, pieces]);
+      continue;
+    }
+    const property = `${JSON.stringify(key)}:${pieces}`;
+    if (length + property.length > PIECE_CHARS) endRun();
+    run.push(property);
+    length += property.length + 1;
+  }
+  if (runs.length === 0) return `{${run.join(",")}}`;
+  endRun();
+  return { kind: "object", runs };
+}
+
+/** Puts a value together, a few milliseconds at a time. */
+export async function putTogether(pieces: Pieces): Promise<unknown> {
+  let turnEnds = performance.now() + TURN_MS;
+  const parse = async (text: string): Promise<unknown> => {
+    if (performance.now() > turnEnds) {
+      await nextTurn();
+      turnEnds = performance.now() + TURN_MS;
+    }
+    return JSON.parse(text);
+  };
+  const build = async (part: Pieces): Promise<unknown> => {
+    if (typeof part === "string") return parse(part);
+    if (part.kind === "text") return new JsonText(part.text);
+    if (part.kind === "list") {
+      const list: unknown[] = [];
+      for (const run of part.runs) {
+        if (typeof run === "object" && "elements" in run) for (const item of (await parse(run.elements)) as unknown[]) list.push(item);
+        else list.push(await build(run));
+      }
+      return list;
+    }
+    const object: Record<string, unknown> = {};
+    for (const run of part.runs) {
+      if (Array.isArray(run)) setOwn(object, run[0], await build(run[1]));
+      else for (const [key, value] of Object.entries((await parse(run.properties)) as object)) setOwn(object, key, value);
+    }
+    return object;
+  };
+  return build(pieces);
+}
+
+/** As JSON.parse does it: `__proto__` is a key like any other. */
+function setOwn(object: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+  else object[key] = value;
+}
+

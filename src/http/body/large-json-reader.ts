@@ -1,0 +1,52 @@
+/** The main thread's side of reading large JSON: bodies, and JSON inside of them, in a thread with a clock and a bound on its memory. */
+import type { TSchema } from "typebox";
+import { AppError, tooCostly, unavailable } from "../../errors.ts";
+import type { LargeJsonReader } from "./read-json.ts";
+import type { Places } from "../../workers/concurrency-limit.ts";
+import { putTogether } from "./json-pieces.ts";
+import type { JsonResult, JsonTask } from "./json-worker.ts";
+import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../../workers/pool.ts";
+import type { Pool } from "../../workers/pool.ts";
+
+export type JsonPool = Pool<JsonTask, JsonResult>;
+
+/** Milliseconds that reading one body may take: twenty times what the largest sound one needs. */
+const ALLOWANCE_MS = 10_000;
+/** Milliseconds to wait for the thread. */
+const DEADLINE_MS = 60_000;
+
+/** Texts of schemas, each made once. */
+const schemaTexts = new WeakMap<TSchema, string>();
+
+function schemaText(schema: TSchema): string {
+  let text = schemaTexts.get(schema);
+  if (text === undefined) schemaTexts.set(schema, (text = JSON.stringify(schema)));
+  return text;
+}
+
+/** @param turns lets one large text be parsed at a time, in whatever thread: what two of them take would add up. */
+export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonReader {
+  return {
+    async read(bytes, { schema, ...shape }, asText) {
+      // A buffer of its own moves to the thread; a part of a shared one has to be copied.
+      const isOwn = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
+      const task: JsonTask = { bytes, shape: { ...shape, schema: schema && schemaText(schema) }, asText };
+      const options = { allowance: ALLOWANCE_MS, deadline: DEADLINE_MS, transfer: isOwn ? [bytes.buffer as ArrayBuffer] : [] };
+      const result = await turns.within(() => pool.run(task, options))
+        .catch((error: unknown) => {
+          throw readingError(error, shape.what);
+        });
+      if ("refusal" in result) {
+        const { code, message, fields } = result.refusal;
+        throw new AppError(code, message, fields ? { fields } : {});
+      }
+      return { value: await putTogether(result.pieces), sent: result.sent };
+    },
+  };
+}
+
+function readingError(error: unknown, what: string): unknown {
+  if ((error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began)) return tooCostly(what, error);
+  const isBusy = error instanceof DeadlineError || error instanceof WorkerDiedError || error instanceof QueueFullError || error instanceof PoolClosedError;
+  return isBusy ? unavailable("The server has too many large requests to read. Please try again", 5, error) : error;
+}

@@ -1,0 +1,115 @@
+/** Organizations, their members and the append-only history of memberships, which membership-audit-log.ts reads. */
+import type { Role } from "../../domain/access.ts";
+import type { Db, Sources } from "../db/database.ts";
+import type { MembershipEventRow } from "./membership-audit-log.ts";
+import { membershipEventWriter } from "./membership-audit-log.ts";
+
+export type OrganizationRow = {
+  id: number;
+  public_id: string;
+  name: string;
+  kind: "personal" | "shared";
+  is_public: 0 | 1;
+  controls_enabled: 0 | 1;
+  created_at: number;
+  last_modified_at: number;
+};
+
+export type MemberRow = {
+  user_id: number;
+  name: string;
+  display_name: string;
+  email: string | null;
+  role: Role;
+  /** Epoch seconds: since when they are a member, whatever became of their role. */
+  created_at: number;
+};
+
+const COLUMNS = "id, public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at";
+
+export function organizationStore(db: Db, { now, newId }: Sources) {
+  const byName = db.prepare<[string], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE name = ?`);
+  const byId = db.prepare<[number], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE id = ?`);
+  const all = db.prepare<[], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations ORDER BY name`);
+  const insert = db.prepare(
+    "INSERT INTO organizations (public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  );
+  const update = db.prepare("UPDATE organizations SET is_public = ?, controls_enabled = ?, last_modified_at = ? WHERE id = ?");
+  const role = db.prepare<[number, number], { role: Role }>("SELECT role FROM memberships WHERE organization_id = ? AND user_id = ?");
+  // A changed role leaves the date of the membership untouched (semantics 1.3).
+  const setRole = db.prepare(
+    `INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (?, ?, ?, ?)
+     ON CONFLICT (organization_id, user_id) DO UPDATE SET role = excluded.role`,
+  );
+  const removeMember = db.prepare("DELETE FROM memberships WHERE organization_id = ? AND user_id = ?");
+  const forgetDefault = db.prepare("UPDATE users SET default_organization_id = NULL, last_modified_at = ? WHERE id = ? AND default_organization_id = ?");
+  const members = db.prepare<[number], MemberRow>(
+    `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
+     FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name`,
+  );
+  const names = db.prepare<[number], { name: string; shown: string }>(
+    "SELECT name, coalesce(nullif(display_name, ''), name) AS shown FROM users WHERE id = ?",
+  );
+  const appendEvent = membershipEventWriter(db);
+
+  function recordChange(
+    organizationId: number,
+    userId: number,
+    change: { at: number; type: "added" | "changed" | "removed"; role: Role | null; previous: Role | null; changedBy: string; source: MembershipEventRow["source"] },
+  ): void {
+    const user = names.get(userId);
+    if (!user) throw new Error(`user ${userId} is gone`);
+    const { at, type, role, previous, changedBy, source } = change;
+    appendEvent(organizationId, {
+      timestamp: at, event_type: type, user_name: user.name, user_shown: user.shown, role, previous_role: previous,
+      changed_by: changedBy, source,
+    });
+  }
+
+  return {
+    /** The organization of that name, null when there is none. */
+    find: (name: string): OrganizationRow | null => byName.get(name) ?? null,
+    /** The organization with that key; it must exist. */
+    get(id: number): OrganizationRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`organization ${id} is gone`);
+      return row;
+    },
+    list: (): OrganizationRow[] => all.all(),
+    /** Creates an organization; the name must be free. @returns its key. */
+    create(fields: { name: string; kind: "personal" | "shared"; isPublic: boolean; controlsEnabled: boolean }): number {
+      const at = now();
+      return Number(insert.run(newId(), fields.name, fields.kind, Number(fields.isPublic), Number(fields.controlsEnabled), at, at).lastInsertRowid);
+    },
+    /** Changes the settings. */
+    configure(id: number, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
+      update.run(Number(settings.isPublic), Number(settings.controlsEnabled), now(), id);
+    },
+    /** The role of a user, null for somebody who is no member. */
+    roleOf: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
+    /** Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it changed. */
+    setRole(organizationId: number, user: { id: number }, wanted: Role, changedBy: string, source: MembershipEventRow["source"] = "script"): boolean {
+      const previous = role.get(organizationId, user.id)?.role ?? null;
+      if (previous === wanted) return false;
+      const at = now();
+      setRole.run(organizationId, user.id, wanted, at);
+      recordChange(organizationId, user.id, { at, type: previous === null ? "added" : "changed", role: wanted, previous, changedBy, source });
+      return true;
+    },
+    /**
+     * Ends a membership and appends that to the history; the organization is the user's default no more. Nothing happens when
+     * there is none. @returns whether there was one.
+     */
+    removeMember(organizationId: number, user: { id: number }, changedBy: string, source: MembershipEventRow["source"] = "script"): boolean {
+      const previous = role.get(organizationId, user.id)?.role ?? null;
+      if (previous === null) return false;
+      const at = now();
+      removeMember.run(organizationId, user.id);
+      forgetDefault.run(at, user.id, organizationId);
+      recordChange(organizationId, user.id, { at, type: "removed", role: null, previous, changedBy, source });
+      return true;
+    },
+    /** The members of an organization, by name. */
+    members: (organizationId: number): MemberRow[] => members.all(organizationId),
+  };
+}

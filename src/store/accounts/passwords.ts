@@ -1,0 +1,25 @@
+/** Passwords of users, as scrypt with its salt and parameters. Who makes and checks them is logins/passwords.ts. */
+import type { Db, Sources } from "../db/database.ts";
+
+export type PasswordHash = { hash: Buffer; salt: Buffer; cost: number; block_size: number; parallelism: number };
+export type PasswordRow = PasswordHash & { set_at: number };
+
+export function passwordStore(db: Db, { now }: Sources) {
+  const byUser = db.prepare<[number], PasswordRow>("SELECT hash, salt, cost, block_size, parallelism, set_at FROM passwords WHERE user_id = ?");
+  const put = db.prepare(
+    `INSERT INTO passwords (user_id, hash, salt, cost, block_size, parallelism, set_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (user_id) DO UPDATE SET hash = excluded.hash, salt = excluded.salt, cost = excluded.cost, block_size = excluded.block_size,
+       parallelism = excluded.parallelism, set_at = excluded.set_at`,
+  );
+  const remove = db.prepare("DELETE FROM passwords WHERE user_id = ?");
+
+  return {
+    find: (userId: number): PasswordRow | null => byUser.get(userId) ?? null,
+    set: (userId: number, { hash, salt, cost, block_size, parallelism }: PasswordHash): void =>
+      void put.run(userId, hash, salt, cost, block_size, parallelism, now()),
+    /** @returns whether there was one. */
+    remove: (userId: number): boolean => remove.run(userId).changes > 0,
+    /** Whether the password still is the one that was read: it may have been changed while it was checked. */
+    isStill: (userId: number, row: PasswordRow): boolean => byUser.get(userId)?.hash.equals(row.hash) ?? false,
+  };
+}

@@ -1,0 +1,88 @@
+/** Service accounts: machines that act in one shared organization, with a role of their own. */
+import type { Role } from "../../domain/access.ts";
+import type { Db, Sources } from "../db/database.ts";
+import { membershipEventWriter } from "./membership-audit-log.ts";
+import type { MembershipEventRow } from "./membership-audit-log.ts";
+
+export type ServiceAccountRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  name: string;
+  description: string | null;
+  privilege: Role;
+  creating_user_id: string;
+  for_webhook: 0 | 1;
+  created_at: number;
+};
+
+const COLUMNS = "id, public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at";
+
+export function serviceAccountStore(db: Db, { now, newId }: Sources) {
+  const byName = db.prepare<[number, string], ServiceAccountRow>(
+    `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? AND name = ?`,
+  );
+  const byId = db.prepare<[number], ServiceAccountRow>(`SELECT ${COLUMNS} FROM service_accounts WHERE id = ?`);
+  const insert = db.prepare(
+    `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const ofOrganization = db.prepare<[number], ServiceAccountRow>(
+    `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? ORDER BY name`,
+  );
+  const setPrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
+  const placed = db.prepare<[number], { organization_id: number; organization: string; name: string; privilege: Role }>(
+    `SELECT a.organization_id, o.name AS organization, a.name, a.privilege
+     FROM service_accounts a JOIN organizations o ON o.id = a.organization_id WHERE a.id = ?`,
+  );
+  const appendEvent = membershipEventWriter(db);
+  const describe = db.prepare("UPDATE service_accounts SET description = ? WHERE id = ?");
+  const remove = db.prepare("DELETE FROM service_accounts WHERE id = ?");
+  const enabledHooks = db.prepare<[number], { kind: string }>(
+    "SELECT kind FROM inbound_webhooks WHERE service_account_id = ? AND disabled_at IS NULL ORDER BY kind",
+  );
+
+  return {
+    find: (organizationId: number, name: string): ServiceAccountRow | null => byName.get(organizationId, name) ?? null,
+    get(id: number): ServiceAccountRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`service account ${id} is gone`);
+      return row;
+    },
+    /** Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator. @returns its key. */
+    create(fields: { organizationId: number; name: string; description: string | null; privilege: Role; creatingUserId: string; forWebhook?: boolean }): number {
+      return Number(
+        insert.run(newId(), fields.organizationId, fields.name, fields.description, fields.privilege, fields.creatingUserId, Number(fields.forWebhook ?? false), now())
+          .lastInsertRowid,
+      );
+    },
+    /** The accounts of an organization, by name. */
+    list: (organizationId: number): ServiceAccountRow[] => ofOrganization.all(organizationId),
+    /**
+     * Gives a privilege and appends the change to the history of memberships. Nothing happens when it is already held.
+     * @param changedBy as people know them. @returns whether it changed.
+     */
+    setPrivilege(
+      id: number,
+      privilege: Role,
+      changedBy = "operator",
+      source: MembershipEventRow["source"] = "script",
+    ): boolean {
+      const account = placed.get(id);
+      if (!account) throw new Error(`service account ${id} is gone`);
+      if (account.privilege === privilege) return false;
+      setPrivilege.run(privilege, id);
+      appendEvent(account.organization_id, {
+        timestamp: now(), event_type: "changed",
+        user_name: `${account.organization}/${account.name}`, user_shown: account.name,
+        role: privilege, previous_role: account.privilege, changed_by: changedBy, source,
+      });
+      return true;
+    },
+    describe: (id: number, description: string | null): void => void describe.run(description, id),
+    /** Removes an account with its keys, for good. No incoming webhook that is enabled may use it. */
+    remove: (id: number): void => void remove.run(id),
+    /** The kinds of the enabled incoming webhooks that act through the account. */
+    enabledHooks: (id: number): string[] => enabledHooks.all(id).map(({ kind }) => kind),
+  };
+}

@@ -1,0 +1,60 @@
+/** Users: people with a login name, known to organizations through memberships. */
+import type { Role } from "../../domain/access.ts";
+import type { Db, Sources } from "../db/database.ts";
+
+export type UserRow = {
+  id: number;
+  public_id: string;
+  name: string;
+  display_name: string;
+  email: string | null;
+  default_organization_id: number | null;
+  created_at: number;
+  last_modified_at: number;
+};
+
+export type UserMembership = { organization_id: number; organization: string; kind: "personal" | "shared"; role: Role; created_at: number };
+
+const COLUMNS = "id, public_id, name, display_name, email, default_organization_id, created_at, last_modified_at";
+
+export function userStore(db: Db, { now, newId }: Sources) {
+  const byName = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE name = ?`);
+  const byId = db.prepare<[number], UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = ?`);
+  const byEmail = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`);
+  const all = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
+  const memberships = db.prepare<[number], UserMembership>(
+    `SELECT o.id AS organization_id, o.name AS organization, o.kind, m.role, m.created_at
+     FROM memberships m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = ? ORDER BY o.name`,
+  );
+  const count = db.prepare<[], { n: number }>("SELECT count(*) AS n FROM users");
+  const insert = db.prepare(
+    "INSERT INTO users (public_id, name, display_name, email, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const update = db.prepare("UPDATE users SET display_name = ?, email = ?, last_modified_at = ? WHERE id = ?");
+  const setDefault = db.prepare("UPDATE users SET default_organization_id = ?, last_modified_at = ? WHERE id = ?");
+
+  return {
+    find: (name: string): UserRow | null => byName.get(name) ?? null,
+    /** The user with this address, whatever its case (semantics 1.3). */
+    findByEmail: (email: string): UserRow | null => byEmail.get(email) ?? null,
+    get(id: number): UserRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`user ${id} is gone`);
+      return row;
+    },
+    /** All users, by name. */
+    list: (): UserRow[] => all.all(),
+    /** Where a user is a member, by the name of the organization. */
+    memberships: (id: number): UserMembership[] => memberships.all(id),
+    count: (): number => count.get()?.n ?? 0,
+    /** Creates a user; name and address must be free. @returns its key. */
+    create(fields: { name: string; displayName: string; email: string | null }): number {
+      const at = now();
+      return Number(insert.run(newId(), fields.name, fields.displayName, fields.email, at, at).lastInsertRowid);
+    },
+    /** Changes what people see of a user. */
+    describe: (id: number, fields: { displayName: string; email: string | null }): void =>
+      void update.run(fields.displayName, fields.email, now(), id),
+    setDefaultOrganization: (id: number, organizationId: number): void => void setDefault.run(organizationId, now(), id),
+  };
+}

@@ -1,0 +1,237 @@
+/**
+ * Attestation records, append-only, and the two derived tables beside them: to which artifacts a record belongs, and which
+ * record of each name is the latest. Both are written in the transaction that records the attestation.
+ */
+import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
+import type { AttestationFact } from "../../domain/compliance/attestation.ts";
+import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
+import { attestationSeriesWriter } from "./attestation-search.ts";
+import type { Db, Sources } from "../db/database.ts";
+import { withStubs } from "../db/large-json.ts";
+import type { triggerStore } from "../notifications/triggers.ts";
+
+export type AttestationRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  flow_id: number;
+  trail_id: number;
+  scope: "trail" | "artifact";
+  name: string;
+  type: string;
+  is_compliant: 0 | 1;
+  artifact_fingerprint: string | null;
+  target_artifacts_json: string | null;
+  git_commit: string | null;
+  git_commit_info_json: string | null;
+  repo_info_json: string | null;
+  origin_url: string | null;
+  description: string | null;
+  annotations_json: string;
+  external_urls_json: string | null;
+  user_data_json: string | null;
+  payload_json: string;
+  reasons_json: string;
+  overridden_type: string | null;
+  /** Of an override: the record that it overrode when it was reported. What counts now is found anew, see CURRENT. */
+  original_id: number | null;
+  control: string | null;
+  control_version: number | null;
+  /** Of a custom type: the number of the version that judged it. */
+  type_version: number | null;
+  evidence_digest: string | null;
+  evidence_size: number | null;
+  evidence_filename: string | null;
+  evidence_content_type: string | null;
+  reported_by: string;
+  created_at: number;
+};
+
+/** A record with the names of its flow and trail, as answers show it. */
+export type PlacedAttestationRow = AttestationRow & { flow_name: string; trail_name: string };
+
+/** A record that an artifact may receive; `attestationId` is its key as text. */
+export type BindingCandidate = ArtifactAttestation & { id: number; name: string };
+
+export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
+
+const FIELDS = [
+  "organization_id", "flow_id", "trail_id", "scope", "name", "type", "is_compliant", "artifact_fingerprint", "target_artifacts_json",
+  "git_commit", "git_commit_info_json", "repo_info_json", "origin_url", "description", "annotations_json", "external_urls_json",
+  "user_data_json", "payload_json", "reasons_json", "overridden_type", "original_id", "control", "control_version", "type_version",
+  "evidence_digest", "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
+] as const satisfies readonly (keyof NewAttestation)[];
+const COLUMNS = ["id", "public_id", ...FIELDS];
+/** Columns whose length follows from what a client sent. */
+const LARGE = [
+  "target_artifacts_json", "git_commit_info_json", "repo_info_json", "annotations_json", "external_urls_json", "user_data_json", "payload_json",
+] as const;
+const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name
+  FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
+/** The start of every query for whole records; `a` is the attestation. */
+export const PLACED_ATTESTATIONS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
+/** The start of every query that answers show: long texts are stubs (large-json.ts). */
+export const LISTED_ATTESTATIONS = placed(withStubs("a", COLUMNS, LARGE));
+
+/** The artifact_id of the trail's own entries in current_attestations. */
+const TRAIL_LEVEL = 0;
+
+type CurrentRow = {
+  artifact_id: number;
+  id: number;
+  public_id: string;
+  name: string;
+  type: string;
+  is_compliant: 0 | 1;
+  overridden_type: string | null;
+  control: string | null;
+  original_public_id: string | null;
+  original_type: string | null;
+  original_control: string | null;
+};
+
+/**
+ * The latest records, overrides with what they override: the newest ordinary record of the name in the same place. That is
+ * not settled when the override is reported, because an artifact may come after both, and one override may belong to
+ * several artifacts with originals of their own.
+ */
+const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, a.control,
+    o.public_id AS original_public_id, o.type AS original_type, o.control AS original_control
+  FROM current_attestations c JOIN attestations a ON a.id = c.attestation_id
+  LEFT JOIN attestations o ON o.id = CASE
+    WHEN a.overridden_type IS NULL THEN NULL
+    WHEN c.artifact_id = 0 THEN (
+      SELECT y.id FROM attestations y
+      WHERE y.trail_id = c.trail_id AND y.name = c.name AND y.scope = 'trail' AND y.overridden_type IS NULL ORDER BY y.id DESC LIMIT 1)
+    ELSE (
+      SELECT max(y.id) FROM attestation_bindings b JOIN attestations y ON y.id = b.attestation_id
+      WHERE b.artifact_id = c.artifact_id AND y.name = c.name AND y.overridden_type IS NULL)
+    END`;
+
+/**
+ * A latest record as what counts (semantics 3.6): an override in force keeps id and type of the newest ordinary record. If
+ * there is none, it has no id, and the type that was given for the original.
+ */
+function factOf(row: CurrentRow): AttestationFact {
+  const overridden = row.overridden_type !== null;
+  return {
+    name: row.name,
+    type: row.original_type ?? row.overridden_type ?? row.type,
+    attestationId: overridden ? row.original_public_id : row.public_id,
+    overriddenAttestationId: overridden ? row.public_id : null,
+    isCompliant: row.is_compliant === 1,
+  };
+}
+
+export function attestationStore(db: Db, { newId }: Sources, triggers: ReturnType<typeof triggerStore>) {
+  const addToSeries = attestationSeriesWriter(db);
+  const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
+  const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
+  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
+  const bind = db.prepare("INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const wait = db.prepare("INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
+  // The latest record wins, also when an older one is bound after it.
+  const setCurrent = db.prepare(
+    `INSERT INTO current_attestations (trail_id, artifact_id, name, attestation_id) VALUES (?, ?, ?, ?)
+     ON CONFLICT (trail_id, artifact_id, name) DO UPDATE SET attestation_id = max(attestation_id, excluded.attestation_id)`,
+  );
+  const currentOf = db.prepare<[number, number, string], { attestation_id: number }>(
+    "SELECT attestation_id FROM current_attestations WHERE trail_id = ? AND artifact_id = ? AND name = ?",
+  );
+  const currentOfTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? ORDER BY a.id`);
+  const currentOfBoth = db.prepare<[number, number], CurrentRow>(
+    `${CURRENT} WHERE c.trail_id = ? AND c.artifact_id IN (?, ${TRAIL_LEVEL}) ORDER BY c.artifact_id DESC, a.id`,
+  );
+  const waitingFor = db.prepare<[number, string, string], { id: number; name: string; git_commit: string; target_artifacts_json: string | null }>(
+    `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
+     WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
+  );
+  const latestWaitingFor = db.prepare<[number, string, string, string], { attestation_id: number }>(
+    `SELECT p.attestation_id FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
+     WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? AND a.name = ? ORDER BY p.attestation_id DESC LIMIT 1`,
+  );
+  const ofFingerprint = db.prepare<[number, string], { id: number; name: string }>(
+    "SELECT id, name FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  );
+  const received = db.prepare<[number], { name: string; created_at: number }>(
+    "SELECT a.name, a.created_at FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id WHERE b.artifact_id = ? ORDER BY a.id",
+  );
+  const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
+  );
+  const byEvidence = db.prepare<[string], { found: 1 }>("SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1");
+
+  return {
+    get(id: number): AttestationRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`attestation ${id} is gone`);
+      return row;
+    },
+    findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null => byPublicId.get(publicId, organizationId) ?? null,
+    /** Appends a record, of which actions are told. @returns its key and public id. */
+    create(record: NewAttestation): { id: number; publicId: string } {
+      const publicId = newId();
+      const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
+      addToSeries(id, record);
+      triggers.attested(record.flow_id, id, record.created_at);
+      return { id, publicId };
+    },
+    /** Makes a record one of the trail itself. */
+    bindToTrail: (trailId: number, id: number, name: string): void => void setCurrent.run(trailId, TRAIL_LEVEL, name, id),
+    /** Gives a record to an artifact of the trail. Of several records of a name the latest counts, in whatever order they are bound. */
+    bindToArtifact(trailId: number, artifactId: number, id: number, name: string): void {
+      bind.run(artifactId, id);
+      setCurrent.run(trailId, artifactId, name, id);
+    },
+    /** Lets a record wait for artifacts of that name and commit. */
+    waitForArtifact: (trailId: number, referenceName: string, commit: string, id: number): void => void wait.run(trailId, referenceName, commit, id),
+    /** The latest record under a name on the trail (artifactId null) or on an artifact. */
+    current(trailId: number, artifactId: number | null, name: string): AttestationRow | null {
+      const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
+      return found ? (byId.get(found.attestation_id) ?? null) : null;
+    },
+    /** The latest record under a name that waits for artifacts of that reference name and commit. */
+    latestWaiting(trailId: number, referenceName: string, commit: string, name: string): AttestationRow | null {
+      const found = latestWaitingFor.get(trailId, referenceName, commit, name);
+      return found ? (byId.get(found.attestation_id) ?? null) : null;
+    },
+    /** What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the order of their reports (semantics 3.2). */
+    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): BindingCandidate[] {
+      const waiting = artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
+      return [
+        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
+          id, name, attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
+        })),
+        ...waiting.map((row) => ({
+          id: row.id, name: row.name, attestationId: String(row.id), artifactFingerprint: null,
+          targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[], commit: row.git_commit,
+        })),
+      ].sort((a, b) => a.id - b.id);
+    },
+    /** The latest record of every name in a trail, by artifact key; the trail's own under null. */
+    facts(trailId: number): Map<number | null, AttestationFact[]> {
+      const facts = new Map<number | null, AttestationFact[]>();
+      for (const row of currentOfTrail.all(trailId)) {
+        const key = row.artifact_id === TRAIL_LEVEL ? null : row.artifact_id;
+        const list = facts.get(key);
+        if (list) list.push(factOf(row));
+        else facts.set(key, [factOf(row)]);
+      }
+      return facts;
+    },
+    /** What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics 5.4). */
+    policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
+      return currentOfBoth.all(trailId, artifactId).map((row) => ({
+        name: row.name, type: factOf(row).type, isCompliant: row.is_compliant === 1,
+        control: row.original_public_id === null ? row.control : row.original_control,
+        attestationId: row.public_id, level: row.artifact_id === TRAIL_LEVEL ? "trail" : "artifact", sequence: row.id,
+      }));
+    },
+    /** Whether any record has the content with this SHA-256 (hex) attached. */
+    isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest) !== undefined,
+    /** Name and time of every record that an artifact ever received, oldest first. */
+    receivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
+    /** The latest record of each name on an artifact, oldest first. */
+    latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] => boundLatest.all(trailId, artifactId),
+  };
+}

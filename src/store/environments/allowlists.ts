@@ -1,0 +1,62 @@
+/**
+ * Fingerprints that an environment accepts whatever its policies say (semantics 5.6). Append-only: allowing one again adds an
+ * entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
+ */
+import type { Db, Sources } from "../db/database.ts";
+import type { stalenessStore } from "./stale-artifacts.ts";
+import type { triggerStore } from "../notifications/triggers.ts";
+
+export type AllowlistRow = {
+  id: number;
+  public_id: string;
+  environment_id: number;
+  fingerprint: string;
+  artifact_name: string;
+  /** The reason. */
+  description: string;
+  /** Public id and shown name of who allowed it. */
+  user_id: string;
+  user_name: string;
+  /** Epoch seconds. */
+  timestamp: number;
+};
+
+type AllowlistEntry = Pick<AllowlistRow, "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name">;
+
+const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_name", "description", "user_id", "user_name", "timestamp"]
+  .map((name) => `a.${name}`)
+  .join(", ");
+
+export type AllowlistParts = { staleness: ReturnType<typeof stalenessStore>; triggers: ReturnType<typeof triggerStore> };
+
+export function allowlistStore(db: Db, { now, newId }: Sources, { staleness, triggers }: AllowlistParts) {
+  const insert = db.prepare(
+    `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const latest = db.prepare<[number, string], AllowlistRow>(
+    `SELECT ${COLUMNS} FROM allowlist_entries a WHERE a.environment_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`,
+  );
+  const ofOrganization = db.prepare<[number], AllowlistRow & { environment_name: string }>(
+    `SELECT ${COLUMNS}, e.name AS environment_name FROM allowlist_entries a JOIN environments e ON e.id = a.environment_id
+     WHERE a.organization_id = ? ORDER BY a.id DESC`,
+  );
+
+  return {
+    /** Adds an entry, of which actions are told; where the artifact runs, its verdict has to be found anew. @returns the public id of the entry. */
+    allow(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
+      const id = newId();
+      const at = now();
+      const { lastInsertRowid } = insert.run(
+        id, environment.organization_id, environment.id, entry.fingerprint, entry.artifact_name, entry.description, entry.user_id, entry.user_name, at,
+      );
+      triggers.artifactAllowed(environment.id, Number(lastInsertRowid), at);
+      staleness.allowlistChanged(environment.id, entry.fingerprint);
+      return id;
+    },
+    /** The entry that counts for a fingerprint, null when the environment does not accept it. */
+    latest: (environmentId: number, fingerprint: string): AllowlistRow | null => latest.get(environmentId, fingerprint) ?? null,
+    /** Every entry in an organization, newest first, with the name that its environment has now. */
+    list: (organizationId: number): (AllowlistRow & { environment_name: string })[] => ofOrganization.all(organizationId),
+  };
+}

@@ -1,0 +1,50 @@
+/**
+ * Asking for environments to be evaluated again, in the write of the change that makes it necessary (semantics 5.5). The job
+ * finds out by itself what changed, so that asking twice costs time and nothing else.
+ */
+import type { Db } from "../db/database.ts";
+import type { EnvironmentRow } from "./environments.ts";
+import type { jobStore } from "../db/jobs.ts";
+import type { Actor } from "./snapshot-recorder.ts";
+import type { stalenessStore } from "./stale-artifacts.ts";
+
+/** Payload of the jobs of kind `reevaluate`: which environment, and what its snapshot tells of its cause. */
+export type ReevaluatePayload = {
+  environment_id: number;
+  /** Number of its snapshots when this was asked for. */
+  snapshot_count: number;
+  cause: "policy_version" | "policies" | "allowlist";
+  /** Public id of who changed the policy, what is attached, or the allowlist. */
+  user_id: string;
+  /** The name that people saw of them. */
+  user_name: string;
+};
+
+export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof stalenessStore> };
+
+export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts) {
+  const using = db.prepare<[number], { id: number; snapshot_count: number }>(
+    `SELECT environment.id, environment.snapshot_count FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
+     WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY attachment.environment_id`,
+  );
+  /** Adds the job. @returns its id. */
+  function ask({ id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">, cause: ReevaluatePayload["cause"], by: Actor): number {
+    const payload: ReevaluatePayload = { environment_id: id, snapshot_count, cause, user_id: by.publicId, user_name: by.shownName };
+    return jobs.add("reevaluate", payload);
+  }
+
+  return {
+    ask,
+    /**
+     * A policy got a new version: every active environment that it is attached to is evaluated again, by a job.
+     * @param by who made the version.
+     * @returns the ids of the jobs.
+     */
+    policyVersion(policyId: number, by: Actor): number[] {
+      return using.all(policyId).map((environment) => {
+        staleness.policiesChanged(environment.id);
+        return ask(environment, "policy_version", by);
+      });
+    },
+  };
+}

@@ -1,0 +1,252 @@
+/** Artifact records: one for each (trail, fingerprint, reference name); legacy records have no trail. */
+import { notFound } from "../../errors.ts";
+import type { State } from "../../domain/compliance/artifact.ts";
+import { selectorColumn } from "./artifact-selector.ts";
+import type { buildStore } from "./builds.ts";
+import type { Db, Sources } from "../db/database.ts";
+import { withStubs } from "../db/large-json.ts";
+
+export type ArtifactRow = {
+  id: number;
+  public_id: string;
+  organization_id: number;
+  flow_id: number;
+  trail_id: number | null;
+  fingerprint: string;
+  reference_name: string | null;
+  filename: string;
+  description: string | null;
+  git_commit: string;
+  git_commit_info_json: string | null;
+  commits_list_json: string | null;
+  repo_info_json: string | null;
+  repo_id: number | null;
+  repo_url: string | null;
+  build_url: string;
+  commit_url: string;
+  external_urls_json: string | null;
+  annotations_json: string | null;
+  user_data_json: string | null;
+  template_json: string;
+  legacy_is_compliant: 0 | 1 | null;
+  created_by: string;
+  created_at: number;
+  last_modified_at: number;
+  state: State;
+  attestations_json: string;
+  reasons_json: string;
+  /** Of its latest report, in the order of the reports of the fingerprint to the flow; see `latestOfFlows`. */
+  report_number: number;
+};
+
+/** A record with the names of its flow and trail and the selector of its address, as answers show it. */
+export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: string | null; selector_json: string };
+
+/** The facts of an artifact that a report sets; all of them are replaced by a further report. */
+export type ArtifactFields = Pick<
+  ArtifactRow,
+  | "filename" | "description" | "git_commit" | "git_commit_info_json" | "commits_list_json" | "repo_info_json" | "repo_id" | "repo_url"
+  | "build_url" | "commit_url" | "external_urls_json" | "annotations_json" | "user_data_json" | "template_json" | "legacy_is_compliant"
+>;
+
+const FIELDS = [
+  "filename", "description", "git_commit", "git_commit_info_json", "commits_list_json", "repo_info_json", "repo_id", "repo_url",
+  "build_url", "commit_url", "external_urls_json", "annotations_json", "user_data_json", "template_json", "legacy_is_compliant",
+] as const satisfies readonly (keyof ArtifactFields)[];
+
+const COLUMNS = [
+  "id", "public_id", "organization_id", "flow_id", "trail_id", "fingerprint", "reference_name", ...FIELDS,
+  "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json", "report_number",
+];
+/** Columns whose length follows from what a client sent. */
+const LARGE = ["git_commit_info_json", "commits_list_json", "repo_info_json", "external_urls_json", "annotations_json", "user_data_json"] as const;
+const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
+  FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
+/** The start of every query for whole records; `a` is the artifact. */
+export const PLACED_ARTIFACTS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
+/** The start of every query that answers show: long texts are stubs (large-json.ts). */
+const LISTED_ARTIFACTS = placed(withStubs("a", COLUMNS, LARGE));
+
+/** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
+export type ArtifactInTrailRow = Pick<
+  ArtifactRow,
+  "id" | "public_id" | "fingerprint" | "reference_name" | "git_commit" | "state" | "attestations_json" | "reasons_json"
+>;
+
+/** The number of the next report of a fingerprint to a flow; takes both as parameters. */
+const NEXT_REPORT = "(SELECT coalesce(max(report_number), 0) + 1 FROM artifacts WHERE flow_id = ? AND fingerprint = ?)";
+/** The record that counts comes first (semantics 2.4). */
+const LATEST_REPORT = "ORDER BY a.report_number DESC, a.id DESC";
+
+/** Above every text that begins with a hex prefix: the upper bound of an index range. */
+export const afterPrefix = (prefix: string): string => `${prefix}g`;
+
+export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typeof buildStore>) {
+  const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
+  const inTrail = db.prepare<[number], ArtifactInTrailRow>(
+    `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json
+     FROM artifacts WHERE trail_id = ? ORDER BY id`,
+  );
+  const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
+    `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
+  );
+  const sameLegacy = db.prepare<[number, string], ArtifactRow>(
+    `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE flow_id = ? AND fingerprint = ? AND trail_id IS NULL`,
+  );
+  const insert = db.prepare(
+    `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, reference_name, ${FIELDS.join(", ")},
+                            created_by, created_at, last_modified_at, state, attestations_json, reasons_json, report_number)
+     VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]', ${NEXT_REPORT})`,
+  );
+  const update = db.prepare(
+    `UPDATE artifacts SET ${FIELDS.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ?,
+       report_number = (SELECT max(same.report_number) + 1 FROM artifacts same
+                        WHERE same.flow_id = artifacts.flow_id AND same.fingerprint = artifacts.fingerprint)
+     WHERE id = ?`,
+  );
+  const setVerdict = db.prepare("UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?");
+  const matching = db.prepare<[number, string, string], { fingerprint: string }>(
+    "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
+  );
+  const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
+  );
+  const latestInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ${LATEST_REPORT} LIMIT 1`,
+  );
+  const latestBound = db.prepare<[number, string, number | null, number | null, string], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
+     WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ${LATEST_REPORT} LIMIT 1`,
+  );
+  const byPublicId = db.prepare<[number, string, string], PlacedArtifactRow>(
+    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.public_id = ?`,
+  );
+  const isBound = db
+    .prepare<[number, string], 1>(
+      `SELECT 1 FROM attestation_bindings b JOIN attestations e ON e.id = b.attestation_id
+       WHERE b.artifact_id = ? AND e.public_id = ?`,
+    )
+    .pluck();
+  const latestCommit = db.prepare<[number, string], { git_commit: string }>(
+    `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
+  );
+  // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both count as one here.
+  const latestCommitOnBranch = db.prepare<{ flow: number; fingerprint: string; branch: string }, { git_commit: string }>(
+    `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint
+       AND (replace(a.git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
+         OR EXISTS (SELECT 1 FROM json_each(a.commits_list_json) c WHERE replace(c.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
+     ${LATEST_REPORT} LIMIT 1`,
+  );
+  const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
+    "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
+  );
+  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
+  const ofCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
+  );
+  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  // The records of several repositories are put in order by their keys alone.
+  const listSeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
+  );
+  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
+
+  return {
+    get(id: number): ArtifactRow {
+      const row = byId.get(id);
+      if (!row) throw new Error(`artifact ${id} is gone`);
+      return row;
+    },
+    /** All records of a trail, oldest first. */
+    inTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
+    /** The record that a report of this fingerprint and reference name would update; null when it would be a new one. */
+    find(at: { flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null }): ArtifactRow | null {
+      const row = at.trailId === null ? sameLegacy.get(at.flowId, at.fingerprint) : sameInTrail.get(at.trailId, at.fingerprint, at.referenceName ?? "");
+      return row ?? null;
+    },
+    /** Records a new artifact without a verdict; evaluation.ts must follow in the same write. @param time epoch seconds of the report. @returns its key. */
+    create(
+      at: { organizationId: number; flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null; createdBy: string },
+      fields: ArtifactFields,
+      time: number,
+    ): number {
+      const { lastInsertRowid } = insert.run(
+        newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
+        ...FIELDS.map((field) => fields[field]), at.createdBy, time, time, at.flowId, at.fingerprint,
+      );
+      const id = Number(lastInsertRowid);
+      builds.recorded(id);
+      return id;
+    },
+    /** Replaces what reports set; evaluation.ts must follow in the same write. @param at epoch seconds of the report. */
+    update(id: number, fields: ArtifactFields, at: number): void {
+      update.run(...FIELDS.map((field) => fields[field]), at, id);
+      builds.moved(id, fields.repo_id);
+    },
+    /** For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status entries. */
+    setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }, at: number): void =>
+      void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, at, id),
+    /**
+     * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or when it is
+     * ambiguous: both are "not found" (semantics 2.4).
+     */
+    resolve(flowId: number, prefix: string): string | null {
+      if (prefix.length === 64) return prefix;
+      const found = matching.all(flowId, prefix, afterPrefix(prefix));
+      return found.length === 1 ? (found[0]?.fingerprint ?? null) : null;
+    },
+    /** The most recently reported record of a fingerprint in a flow, or in one of its trails. */
+    latest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
+      return (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ?? null;
+    },
+    /** As latest, of the records to which the attestation with that public id belongs. */
+    latestBound: (flowId: number, fingerprint: string, trailId: number | null, attestationId: string): PlacedArtifactRow | null =>
+      latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
+    /** The record of a fingerprint with that public id, null when the flow has none. */
+    byPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
+      byPublicId.get(flowId, fingerprint, publicId) ?? null,
+    /** Whether the attestation with that public id belongs to a record. */
+    isBound: (id: number, attestationId: string): boolean => isBound.get(id, attestationId) !== undefined,
+    /** The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it. */
+    latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
+      const row = branch === null ? latestCommit.get(flowId, fingerprint) : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
+      return row?.git_commit ?? null;
+    },
+    /** The records of a commit (or of the one commit with that prefix), newest first; empty when none or ambiguous. */
+    ofCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
+      const found = prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, afterPrefix(prefix));
+      if (found.length !== 1 || !found[0]) return [];
+      const commit = found[0].git_commit;
+      return trailId === null ? ofCommit.all(flowId, commit) : ofCommitInTrail.all(flowId, commit, trailId);
+    },
+    /** One page of an organization's records, newest first. */
+    listOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] => listOrganization.all(organizationId, limit, offset),
+    listFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] => listFlow.all(flowId, limit, offset),
+    /** One page of the records whose reports named one of these repositories. */
+    listRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
+      const [only] = repoIds;
+      return repoIds.length === 1 && only !== undefined ? listRepo.all(only, limit, offset) : listSeveralRepos.all(JSON.stringify(repoIds), limit, offset);
+    },
+    /** Every record of a fingerprint in an organization, oldest first. */
+    everywhere: (organizationId: number, fingerprint: string): PlacedArtifactRow[] => ofFingerprint.all(organizationId, fingerprint),
+    /** The 404 of an artifact that a flow does not hold (messages 4). */
+    missing: (fingerprint: string, flow: string, organization: string) =>
+      notFound(`Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`),
+  };
+}
+
+/**
+ * The record of each flow that counts: the most recently reported one (semantics 2.4). Flows in the order of their
+ * first row.
+ * @param rows records of one fingerprint, the oldest first
+ */
+export function latestOfFlows<Row extends { flow_id: number; report_number: number }>(rows: readonly Row[]): Row[] {
+  const latest = new Map<number, Row>();
+  for (const row of rows) {
+    const known = latest.get(row.flow_id);
+    if (!known || row.report_number >= known.report_number) latest.set(row.flow_id, row);
+  }
+  return [...latest.values()];
+}

@@ -1,0 +1,94 @@
+/**
+ * Verdicts are computed on write: whoever records something in a trail calls `evaluate` before the transaction ends, so that
+ * every read finds the verdict and its reasons beside the facts, and the two can never disagree.
+ */
+import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
+import type { State } from "../../domain/compliance/artifact.ts";
+import { evaluateTrail } from "../../domain/compliance/trail.ts";
+import type { TrailStatus } from "../../domain/compliance/trail.ts";
+import type { TemplateAttestation } from "../../domain/flow-template/template.ts";
+import type { artifactStore } from "./artifacts.ts";
+import type { attestationStore } from "../attestations/attestations.ts";
+import type { Db } from "../db/database.ts";
+import type { flowStore } from "./flows.ts";
+import type { stalenessStore } from "../environments/stale-artifacts.ts";
+import type { templateStore } from "./templates.ts";
+
+export type EvaluationParts = {
+  artifacts: ReturnType<typeof artifactStore>;
+  attestations: ReturnType<typeof attestationStore>;
+  templates: ReturnType<typeof templateStore>;
+  flows: ReturnType<typeof flowStore>;
+  staleness: ReturnType<typeof stalenessStore>;
+};
+
+export function evaluationStore(db: Db, { artifacts, attestations, templates, flows, staleness }: EvaluationParts) {
+  // Not the text of the template, which may be long and is at hand parsed.
+  const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
+    "SELECT t.flow_id, t.template_id, p.public_id AS template_public_id FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id = ?",
+  );
+  const setVerdict = db.prepare("UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?");
+
+  /** The verdicts that follow from what is stored now, and the rows they are about. Stores nothing. */
+  function judge(trailId: number, at: number) {
+    const trail = subject.get(trailId);
+    if (!trail) throw new Error(`trail ${trailId} is gone`);
+    const facts = attestations.facts(trailId);
+    const rows = artifacts.inTrail(trailId);
+    const result = evaluateTrail({
+      template: templates.parsed(trail.template_id),
+      flowTemplateId: trail.template_public_id,
+      evaluatedAt: at,
+      trailAttestations: facts.get(null) ?? [],
+      artifacts: rows.map((row) => ({
+        artifactId: row.public_id,
+        fingerprint: row.fingerprint,
+        referenceName: row.reference_name,
+        attestations: facts.get(row.id) ?? [],
+      })),
+    });
+    return { flowId: trail.flow_id, rows, result };
+  }
+
+  return {
+    judge,
+    /**
+     * Evaluates a trail and everything in it and stores the verdicts.
+     * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
+     */
+    evaluate(trailId: number, at: number): TrailStatus {
+      const { flowId, rows, result } = judge(trailId, at);
+      const status = result.compliance_status;
+      setVerdict.run(status.status, JSON.stringify(status), JSON.stringify(result.reasons), at, trailId);
+      for (const [index, verdict] of result.artifacts.entries()) {
+        const row = rows[index];
+        if (!row) continue;
+        const reasons = JSON.stringify(verdict.reasons);
+        const entries = JSON.stringify(verdict.attestationsStatuses);
+        if (row.state !== verdict.state || row.reasons_json !== reasons || row.attestations_json !== entries)
+          artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries }, at);
+      }
+      flows.touch(flowId, at, status.status);
+      staleness.trailChanged(trailId);
+      return status;
+    },
+    /**
+     * Stores the verdict on an artifact that was reported without a trail, and the activity of its flow.
+     * @param report the expected attestations, and what the reporter said of the artifact; null when it said nothing.
+     * @param at epoch seconds of the report.
+     */
+    evaluateLegacy(
+      artifactId: number,
+      flowId: number,
+      { expected, isCompliant }: { expected: readonly TemplateAttestation[]; isCompliant: boolean | null },
+      at: number,
+    ): State {
+      const { state, reasons } = evaluateLegacyArtifact({ template: expected.map(({ name }) => name), isCompliant });
+      const attestations = JSON.stringify(legacyAttestationStatuses(expected));
+      artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations }, at);
+      flows.touch(flowId, at, state);
+      staleness.artifactChanged(artifactId);
+      return state;
+    },
+  };
+}

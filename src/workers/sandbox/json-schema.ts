@@ -1,0 +1,103 @@
+/**
+ * JSON Schemas that users write for their attestation types (semantics 3.4): draft-07 or 2020-12, formats asserted. Compiling
+ * one and checking data with it runs in worker threads only, because both may take any time: a schema is a program.
+ *
+ * Nothing is ever fetched: a reference that leads out of the schema, to anything but the published meta-schemas, is refused.
+ */
+import { Ajv } from "ajv";
+import type { ErrorObject, Options, ValidateFunction } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { cut, excerpt } from "../../domain/text/excerpt.ts";
+
+/** A schema of a large report has hundreds of parts; this many compile in about half of the time that a check may take. */
+const MAX_PARTS = 10_000;
+const MAX_LINE = 500;
+
+const DIALECTS: Record<string, new (options: Options) => Ajv> = {
+  "json-schema.org/draft-07/schema": Ajv,
+  "json-schema.org/draft/2020-12/schema": Ajv2020,
+};
+const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
+const CHOICE = "draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)";
+
+/** A check: null when the data fits, else one line with place and problem. Or why the schema cannot be used, in one line. */
+export type SchemaCheck = { check: (data: unknown) => string | null } | { problem: string };
+
+/** Reads a schema, which is an object, and compiles it. Never throws for what a schema says. */
+export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck {
+  if (countParts(schema) > MAX_PARTS) return { problem: `the schema has more than ${MAX_PARTS} parts` };
+  const { $schema: dialect = `https://${DEFAULT_DIALECT}`, ...rest } = schema;
+  const named = typeof dialect === "string" ? /^https?:\/\/(.*?)#?$/.exec(dialect)?.[1] : undefined;
+  const Engine = named === undefined ? undefined : DIALECTS[named];
+  if (Engine === undefined) return { problem: line(`$schema: the dialect ${show(dialect)} is not served. Use ${CHOICE}`) };
+  try {
+    if (hasAsync(schema)) return { problem: "$async is no keyword of JSON Schema" };
+    // Names of properties are compared with what the data itself holds: every JavaScript object inherits a `toString`.
+    const engine = new Engine({ strict: false, ownProperties: true, logger: false, verbose: true });
+    addFormats.default(engine, { mode: "full" });
+    if (engine.validateSchema(rest) !== true) return { problem: line(describe(engine.errors ?? [], "type_schema")) };
+    const validate = engine.compile(rest);
+    // A check that cannot even be begun would refuse all data later: its code is only now translated, and needs stack for that.
+    for (const value of [null, 0, "", [], {}]) fits(validate, value);
+    return { check: (data) => checked(validate, data) };
+  } catch (error) {
+    if (error instanceof RangeError) return { problem: ENDLESS };
+    // ajv throws for references that lead nowhere, names that are given twice and expressions that do not compile.
+    return { problem: line(error instanceof Error ? error.message : String(error)) };
+  }
+}
+
+const ENDLESS = "the schema is too large, nests too deeply or refers to itself without end";
+
+function checked(validate: ValidateFunction, data: unknown): string | null {
+  try {
+    return fits(validate, data) ? null : line(describe(validate.errors ?? [], "attestation_data"));
+  } catch (error) {
+    if (error instanceof RangeError) return `attestation_data: ${ENDLESS}`;
+    throw error;
+  }
+}
+
+/** Only the value true is a pass: an asynchronous check would give a promise, which a mere condition takes for one. */
+const fits = (validate: ValidateFunction, data: unknown): boolean => (validate(data) as unknown) === true;
+
+/** ajv's own keyword makes a check asynchronous, wherever in a schema it stands. In `properties` it is the name of a property. */
+function hasAsync(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (Array.isArray(value)) return value.some(hasAsync);
+  return Object.entries(value).some(([key, item]) => (key === "$async" && typeof item === "boolean") || hasAsync(item));
+}
+
+function countParts(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 1;
+  let parts = 1;
+  for (const item of Object.values(value)) {
+    parts += countParts(item);
+    if (parts > MAX_PARTS) break;
+  }
+  return parts;
+}
+
+/** The first problem with its place; where alternatives failed, what failed as a whole and one of them as an example. */
+function describe(errors: readonly ErrorObject[], root: string): string {
+  const whole = errors.at(-1);
+  const [first] = errors;
+  if (whole === undefined || first === undefined) return `${root}: does not fit`;
+  const text = `${placeOf(whole, root)}: ${problemOf(whole)}`;
+  return first === whole ? text : `${text} (${placeOf(first, root)}: ${problemOf(first)})`;
+}
+
+const placeOf = ({ instancePath }: ErrorObject, root: string): string =>
+  [root, ...instancePath.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))].join(".");
+
+function problemOf({ keyword, message = "does not fit", params }: ErrorObject): string {
+  const named = (params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"]) as string | undefined;
+  if (named !== undefined) return `${message} (${show(named)})`;
+  if (keyword === "enum") return `${message}: ${(params["allowedValues"] as unknown[]).slice(0, 20).map(show).join(", ")}`;
+  if (keyword === "const") return `${message} ${show(params["allowedValue"])}`;
+  return message;
+}
+
+const show = (value: unknown): string => (typeof value === "string" ? `'${cut(value, 100)}'` : cut(JSON.stringify(value), 100));
+const line = (text: string): string => excerpt(text, MAX_LINE);

@@ -1,0 +1,181 @@
+/** A server whose evidence is on S3-compatible storage: what clients see, also when the storage fails. */
+import { mkdtempSync, readdirSync, rmSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startPackageWorker } from "../../../src/server/worker-threads.ts";
+import { EvidenceUnavailableError } from "../../../src/evidence/errors.ts";
+import { createPackageMaker } from "../../../src/audit-packages/package-maker.ts";
+import { startServer } from "../../given.ts";
+import type { TestServer } from "../../given.ts";
+import { sha256, unpack } from "../../audit-packages/unpack.ts";
+import { contentOf, digestOf, givenVault, rejection, removeRoots } from "../../evidence/given.ts";
+import { answer, givenS3Vault, startStorage } from "../../evidence/s3-server.ts";
+import type { Fault, Storage } from "../../evidence/s3-server.ts";
+
+const test = suite("api/evidence elsewhere");
+const directory = mkdtempSync(join(tmpdir(), "assay-elsewhere-"));
+const PREFIX = "server";
+let storage: Storage;
+let server: TestServer;
+test.before(async () => {
+  storage = await startStorage();
+  server = await startServer({ directory, elsewhere: () => givenS3Vault({ storage, prefix: PREFIX, root: directory }).vault });
+});
+test.after(async () => {
+  await server.stop();
+  await storage.stop();
+  rmSync(directory, { recursive: true, force: true });
+  removeRoots();
+});
+
+const UNAVAILABLE = { message: "The storage of the evidence cannot be reached now. Please try again" };
+const refuse: Fault = (incoming, outgoing) => {
+  incoming.resume();
+  answer(outgoing, 403, "AccessDenied");
+};
+const fileOf = (digest: string): string => storage.fileOf(`${PREFIX}/${digest.slice(0, 2)}/${digest.slice(2)}`);
+
+/** A trail, with an attestation for each content. */
+async function trailWith(...contents: Buffer[]) {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const trail = await server.given.trail(at, { flow });
+  const ids: string[] = [];
+  for (const content of contents) ids.push(await server.given.attestation(at, { flow, trail, file: fileWith(content) }));
+  const organization = server.store.organizations.find(at.org) as { id: number };
+  const { id: flowId } = server.store.flows.find(organization.id, flow) as { id: number };
+  const { id } = server.store.trails.find(flowId, trail) as { id: number };
+  return {
+    at, flow, trail,
+    evidence: ids.map((one) => `${server.url}/api/v2/attestations/${at.org}/${flow}/trail/${trail}/attestation/${one}/evidence`),
+    headers: { Authorization: `Bearer ${at.key}` },
+    package: `${server.url}/api/v2/trails/${at.org}/${flow}/${trail}/audit_package`,
+    request: { organizationId: organization.id, subject: { kind: "trail" as const, trailId: id }, baseUrl: "http://assay.test" },
+  };
+}
+const fileWith = (content: Buffer) => ({ name: "attachment_file", filename: "report.bin", content });
+
+test("evidence is on the storage before its attestation is acknowledged, and comes back whole and in parts", async () => {
+  const content = contentOf(300_000, 1);
+  const { evidence: [url = ""], headers } = await trailWith(content);
+  assert.is(sha256(content), digestOf(content));
+  assert.ok(readdirSync(join(directory, "evidence")).length === 0 && readdirSync(join(directory, "staging")).length === 0);
+  const whole = await fetch(url, { headers });
+  assert.equal([whole.status, whole.headers.get("content-length"), whole.headers.get("etag")], [200, "300000", `"${digestOf(content)}"`]);
+  assert.ok(Buffer.from(await whole.arrayBuffer()).equals(content));
+  const part = await fetch(url, { headers: { ...headers, Range: "bytes=100000-199999" } });
+  assert.equal([part.status, part.headers.get("content-range")], [206, "bytes 100000-199999/300000"]);
+  assert.ok(Buffer.from(await part.arrayBuffer()).equals(content.subarray(100_000, 200_000)));
+  const known = await fetch(url, { headers: { ...headers, "If-None-Match": `"${digestOf(content)}"` } });
+  assert.is(known.status, 304);
+});
+
+test("a storage that does not answer is 503 with a time to come again, and what was sent is not recorded", async () => {
+  const { at, flow, trail, evidence: [url = ""], headers, package: packageUrl } = await trailWith(contentOf(1000, 2));
+  const end = storage.breaks(refuse);
+  const upload = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/generic`, {
+    key: at.key, form: { json: { attestation_name: "late", is_compliant: true }, file: fileWith(contentOf(1000, 3)) },
+  });
+  assert.equal([upload.status, upload.body, upload.headers.get("retry-after")], [503, UNAVAILABLE, "10"]);
+  for (const target of [url, packageUrl]) {
+    const refused = await fetch(target, { headers });
+    assert.equal([refused.status, await refused.json(), refused.headers.get("retry-after")], [503, UNAVAILABLE, "10"], target);
+  }
+  const pdf = await fetch(packageUrl.replace("audit_package", "audit_pdf"), { headers });
+  assert.is(pdf.status, 503);
+  // What needs no evidence goes on; so does what comes after the trouble.
+  const list = await server.call("GET", `/attestations/${at.org}`, { key: at.key });
+  assert.equal(list.body.data.map(({ attestation_name }: { attestation_name: string }) => attestation_name).includes("late"), false);
+  end();
+  assert.equal(readdirSync(join(directory, "staging")), []);
+  assert.is((await fetch(url, { headers })).status, 200);
+  assert.ok(server.lines.some((line) => line.includes("AccessDenied")), "the log says why");
+  assert.not.ok(server.lines.some((line) => line.includes("unexpected error")));
+});
+
+test("a package is byte for byte what it is with evidence in the data directory", async () => {
+  const contents = [contentOf(10, 4), contentOf(0), contentOf(700_000, 5), contentOf(9_000_000, 6)];
+  const { package: url, headers, request } = await trailWith(...contents);
+  const here = Buffer.from(await (await fetch(url, { headers })).arrayBuffer());
+  const beside = givenVault();
+  for (const content of contents) await beside.store(content);
+  await beside.vault.close();
+  const maker = createPackageMaker({ data: { directory, evidence: beside.directory, staging: beside.staging }, start: startPackageWorker });
+  assert.ok((await buffer(await maker.open(request))).equals(here));
+  await maker.close();
+  const members = await unpack(here);
+  for (const content of contents) assert.ok(members.bytes(`evidence/${digestOf(content)}/report.bin`).equals(content));
+});
+
+test("packages take turns while their files are under way, and one that nobody wants any more lets go", async () => {
+  const { package: url, headers } = await trailWith(contentOf(2_000_000, 7), contentOf(2_000_000, 8));
+  const wanted = Buffer.from(await (await fetch(url, { headers })).arrayBuffer());
+  // Every other object comes only when the next one was asked for.
+  let held: (() => void) | null = null;
+  const end = storage.breaks((incoming, _, pass) => {
+    if (incoming.method !== "GET" || incoming.url?.includes("list-type")) return pass();
+    const before = held;
+    held = before ? null : pass;
+    if (before) {
+      pass();
+      before();
+    }
+  });
+  const both = await Promise.all([1, 2].map(async () => Buffer.from(await (await fetch(url, { headers })).arrayBuffer())));
+  end();
+  assert.ok(both.every((one) => one.equals(wanted)));
+  const left = await fetch(url, { headers });
+  await left.body?.cancel();
+  assert.ok(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()).equals(wanted));
+});
+
+test("what is missing or cut is left out and told; what is damaged inside cuts the package once and is told then", async () => {
+  const [missing, short, damaged, good] = [contentOf(100, 9), contentOf(200, 10), contentOf(300_000, 11), contentOf(400, 12)];
+  const { package: url, headers, evidence } = await trailWith(missing, short, damaged, good);
+  unlinkSync(fileOf(digestOf(missing)));
+  truncateSync(fileOf(digestOf(short)), 5);
+  const changed = Buffer.from(damaged);
+  changed[299_999] = (changed[299_999] ?? 0) ^ 1;
+  writeFileSync(fileOf(digestOf(damaged)), changed);
+  await rejection(fetch(url, { headers }).then((cut) => cut.arrayBuffer()));
+  await rejection(fetch(evidence[2] as string, { headers }).then((cut) => cut.arrayBuffer()));
+  const told = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json("manifest.json").not_included;
+  const reasons: Record<string, string> = { [digestOf(missing)]: "missing", [digestOf(short)]: "damaged", [digestOf(damaged)]: "damaged" };
+  assert.equal(Object.fromEntries(told.map((one: { sha256: string; reason: string }) => [one.sha256, one.reason])), reasons);
+  // Repaired, it is back.
+  writeFileSync(fileOf(digestOf(damaged)), damaged);
+  utimesSync(fileOf(digestOf(damaged)), 1_800_000_000, 1_800_000_000);
+  const after = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json("manifest.json").not_included;
+  assert.is(after.length, 2);
+});
+
+test("a package whose storage goes away in the middle is cut, and the next one is whole", async () => {
+  const { package: url, headers } = await trailWith(contentOf(3_000_000, 13), contentOf(3_000_000, 14));
+  let reads = 0;
+  const end = storage.breaks((incoming, outgoing, pass) => {
+    if (incoming.method !== "GET" || incoming.url?.includes("list-type")) return pass();
+    reads += 1;
+    if (reads === 1) pass();
+    else refuse(incoming, outgoing, pass);
+  });
+  await rejection(fetch(url, { headers }).then((cut) => cut.arrayBuffer()));
+  end();
+  await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()));
+});
+
+test("the error of a package whose storage is away is that of the storage", async () => {
+  const { request } = await trailWith(contentOf(100, 15));
+  const { vault } = givenS3Vault({ storage, prefix: PREFIX });
+  const maker = createPackageMaker({ data: { directory, evidence: join(directory, "evidence"), staging: join(directory, "staging") }, remote: vault, start: startPackageWorker });
+  const end = storage.breaks(refuse);
+  assert.instance(await rejection(maker.open(request)), EvidenceUnavailableError);
+  end();
+  await unpack(await buffer(await maker.open(request)));
+  await maker.close();
+  await vault.close();
+});
+
+test.run();

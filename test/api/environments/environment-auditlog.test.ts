@@ -1,0 +1,225 @@
+import { once } from "node:events";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { getEnvAuditlog } from "../../../src/api/environments/environment-auditlog.ts";
+import type { Context } from "../../../src/api/context.ts";
+import type { Stream } from "../../../src/http/operation.ts";
+import { EPOCH, fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
+import type { TestServer } from "../../given.ts";
+import { runtime } from "../../runtime.ts";
+import type { Ran } from "../../runtime.ts";
+
+const test = suite("api/environments/environment-auditlog");
+let server: TestServer;
+let world: ReturnType<typeof runtime>;
+test.before(async () => {
+  server = await startServer();
+  world = runtime(server);
+});
+test.after(() => server.stop());
+
+type Place = { org: string; key: string; env: string; id: number };
+const HEADER = "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by";
+const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+const organizationId = (org: string): number => (server.store.organizations.find(org) as { id: number }).id;
+
+function place(...reports: Ran[][]): Place {
+  const at = server.given.org();
+  const env = fresh("env");
+  const id = world.environment(organizationId(at.org), env);
+  for (const report of reports) world.report(id, report);
+  return { ...at, env, id };
+}
+const log = (at: Place, query = "", env = at.env) => server.call("GET", `/environments/${at.org}/${env}/auditlog${query}`, { key: at.key });
+/** The lines below the header; of files whose cells hold no line breaks. */
+async function lines(at: Place, query = "", env = at.env): Promise<string[]> {
+  const { status, text } = await log(at, query, env);
+  assert.is(status, 200, text);
+  const [header, ...rest] = text.split("\r\n");
+  assert.is(header, HEADER);
+  assert.is(rest.pop(), "");
+  return rest;
+}
+const short = async (at: Place, query = ""): Promise<string[]> =>
+  (await lines(at, query)).map((line) => {
+    const cells = line.split(",");
+    return `${cells[3]} ${cells[6]} ${cells[4]}`;
+  });
+
+test("it is a CSV file of all events, oldest first", async () => {
+  const at = place();
+  const [fingerprint, other, commit] = [freshFingerprint(), freshFingerprint(), freshCommit()];
+  const [flow, second] = [await server.given.flow(at), await server.given.flow(at)];
+  await server.given.artifact(at, { flow, trail: "t", fingerprint, commit, commit_url: "https://git.test/c?a=1,2" });
+  await server.given.artifact(at, { flow: second, trail: "t", fingerprint, commit });
+  world.requireProvenance(organizationId(at.org), at.id);
+  world.report(at.id, [{ name: "app", fingerprint, instances: 2 }], "Ada \"Countess\" Lovelace");
+  server.clock.at = EPOCH + 86_400.25;
+  world.report(at.id, [{ name: "other", fingerprint: other }]);
+  const answer = await log(at);
+  assert.is(answer.status, 200);
+  assert.equal(
+    ["Content-Type", "Content-Disposition", "Content-Length"].map((name) => answer.headers.get(name)),
+    ["text/csv; charset=utf-8", `attachment; filename="${at.env}-auditlog.csv"`, null],
+  );
+  const first = server.store.snapshots.find(at.id, 1)?.timestamp as number;
+  const [second_, reporter] = [EPOCH + 86_401.25, '"Ada ""Countess"" Lovelace"'];
+  const app = `app,${fingerprint},COMPLIANT,"${flow}, ${second}",${commit},"https://git.test/c?a=1,2"`;
+  assert.is(answer.text, [
+    HEADER,
+    `${first},${new Date(first * 1000).toISOString()},${at.env},1,started-compliant,2 instances started running (from 0 to 2),${app},${reporter}`,
+    `${second_},2023-11-15T22:13:21.250Z,${at.env},2,started-non-compliant,1 instance started running (from 0 to 1),other,${other},NON-COMPLIANT,,,,reporter`,
+    `${second_},2023-11-15T22:13:21.250Z,${at.env},2,exited,2 instances stopped running (from 2 to 0),${app},reporter`,
+    "",
+  ].join("\r\n"));
+});
+
+test("without events it is the header", async () => {
+  assert.equal(await lines(place()), []);
+});
+
+test("what a spreadsheet would run is text", async () => {
+  const at = place([{ name: "=cmd|'/c calc'!A0", fingerprint: "" }], [{ name: '@x,"y"', fingerprint: "" }], [{ name: "two\nlines", fingerprint: "" }]);
+  const { text } = await log(at, "?event_types=started");
+  for (const cell of [",'=cmd|'/c calc'!A0,,UNKNOWN,,,,reporter\r\n", ',"\'@x,""y""",,UNKNOWN', ',"two\nlines",,UNKNOWN']) assert.ok(text.includes(cell), cell);
+});
+
+/** One snapshot with each kind of event. */
+async function everyKind(): Promise<Place & { flow: string; time(index: number): number }> {
+  const at = place();
+  const flow = await server.given.flow(at);
+  const [a, b] = [freshFingerprint(), freshFingerprint()];
+  world.report(at.id, [{ name: "a", fingerprint: a }]);
+  await server.given.artifact(at, { flow, trail: "t", fingerprint: a, repo_info: { id: "1", name: "acme/a", url: "https://git.test/r" } });
+  world.report(at.id, [{ name: "a", fingerprint: a }]);
+  world.report(at.id, [{ name: "a", fingerprint: a }, { name: "b", fingerprint: b }]);
+  world.report(at.id, []);
+  return { ...at, flow, time: (index) => server.store.snapshots.find(at.id, index)?.timestamp as number };
+}
+const ALL = ["1 a started-unknown", "2 a updated-provenance", "3 b started-unknown", "4 a exited", "4 b exited"];
+
+test("filters combine", async () => {
+  const at = await everyKind();
+  const both = `from_timestamp=${at.time(2)}&to_timestamp=${at.time(3)}`;
+  for (const [query, expected] of [
+    ["", ALL],
+    ["event_types=&flow_names=&repo_names=", ALL],
+    ["event_types=started", [ALL[0], ALL[2]]],
+    ["event_types=exited", [ALL[3], ALL[4]]],
+    ["event_types=changed", [ALL[1]]],
+    ["event_types=started,changed", ALL.slice(0, 3)],
+    ["event_types=started&event_types=exited", [ALL[0], ALL[2], ALL[3], ALL[4]]],
+    [both, [ALL[1], ALL[2]]],
+    [`from_timestamp=${at.time(2) + 0.5}`, ALL.slice(2)],
+    [`to_timestamp=${at.time(1)}`, ALL.slice(0, 1)],
+    [`from_timestamp=${at.time(4) + 1}`, []],
+    ["to_timestamp=5", []],
+    [`flow_names=${at.flow}`, [ALL[1], ALL[3]]],
+    ["flow_names=no+provenance", [ALL[0], ALL[2], ALL[4]]],
+    [`flow_names=no%20provenance,${at.flow}`, ALL],
+    ["flow_names=none", []],
+    ["repo_names=acme/a", [ALL[1], ALL[3]]],
+    ["repo_names=acme/a&event_types=exited", [ALL[3]]],
+    ["repo_names=acme/a&flow_names=no+provenance", []],
+    [`${both}&event_types=changed&flow_names=${at.flow}&repo_names=acme/a`, [ALL[1]]],
+  ] as const)
+    assert.equal(await short(at, `?${query}`), expected, query);
+});
+
+test("old kinds of events are changes", async () => {
+  const at = await everyKind();
+  server.db.prepare("UPDATE snapshot_artifacts SET annotation = 'scaled' WHERE environment_id = ? AND annotation = 'updated-provenance'").run(at.id);
+  assert.equal(await short(at, "?event_types=changed"), ["2 a scaled"]);
+});
+
+test("a renamed flow is found under each of its names", async () => {
+  const at = await everyKind();
+  await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: "renamed" } });
+  assert.equal(await short(at, "?flow_names=renamed"), [ALL[1], ALL[3]]);
+  assert.equal(await short(at, `?flow_names=${at.flow}`), [ALL[1], ALL[3]]);
+});
+
+test("unknown kinds and repositories are refused", async () => {
+  const at = await everyKind();
+  const kind = (text: string) => rejected({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${text}]` });
+  for (const [query, status, body] of [
+    ["event_types=stopped", 400, kind("stopped")],
+    ["event_types=started,Exited", 400, kind("Exited")],
+    ["from_timestamp=now", 400, rejected({ from_timestamp: "Input should be a valid number [input: now]" })],
+    ["repo_names=acme/none", 404, { message: `Repo 'acme/none' not found in organization '${at.org}'` }],
+  ] as const) {
+    const answer = await log(at, `?${query}`);
+    assert.equal([answer.status, answer.body], [status, body], query);
+  }
+});
+
+test("a long log comes whole and in order", async () => {
+  const many = Array.from({ length: 450 }, (_, place) => ({ name: `n${String(place).padStart(3, "0")}`, fingerprint: "" }));
+  const at = place(many, many.slice(0, 100), many);
+  const found = await short(at);
+  assert.is(found.length, 450 + 350 + 350);
+  const expected = [
+    ...many.map(({ name }) => `1 ${name} started-unknown`),
+    ...many.slice(100).map(({ name }) => `2 ${name} exited`),
+    ...many.slice(100).map(({ name }) => `3 ${name} started-unknown`),
+  ];
+  assert.equal(found, expected);
+});
+
+test("what is recorded while the file is sent is not in it", async () => {
+  const at = place([{ name: "a", fingerprint: "" }]);
+  const { store } = server;
+  const environment = store.environments.get(at.id);
+  const range = store.environmentEvents.between(environment, { from: -Infinity, to: Infinity, now: 0 });
+  world.report(at.id, []);
+  assert.equal(store.environmentEvents.after(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation), ["started-unknown"]);
+});
+
+test("a client that leaves ends the reading, also where the filter leaves every event out", async () => {
+  const at = place([{ name: "a", fingerprint: "" }]);
+  const organization = server.store.organizations.find(at.org);
+  const [event] = server.store.environmentEvents.after(server.store.environments.get(at.id), { first: 1, last: 1, id: 0 }, 1);
+  let looks = 0;
+  const after = () => {
+    looks += 1;
+    if (looks === 3) stream.destroy();
+    return looks < 100 ? Array.from({ length: 200 }, () => event) : [];
+  };
+  const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
+  const { handle } = getEnvAuditlog;
+  const reply = handle({ store, organization, now: () => server.clock.at } as unknown as Context, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
+  const stream = (await (reply as { stream: Stream }).stream.open(new AbortController().signal)).resume();
+  await once(stream, "close");
+  assert.is(looks, 3);
+});
+
+test("the log of a logical environment is that of its members", async () => {
+  const at = place();
+  const other = world.environment(organizationId(at.org), "other");
+  world.environment(organizationId(at.org), "group", "logical", [at.id, other]);
+  world.report(at.id, [{ name: "a", fingerprint: "" }]);
+  world.report(other, [{ name: "b", fingerprint: "" }]);
+  world.report(at.id, []);
+  const cells = (await lines(at, "", "group")).map((line) => line.split(","));
+  assert.equal(cells.map((line) => [line[2], line[3], line[4]]), [[at.env, "1", "started-unknown"], ["other", "1", "started-unknown"], [at.env, "2", "exited"]]);
+});
+
+test("a damaged record has a line that says so, whatever is filtered by flow or repository", async () => {
+  const at = await everyKind();
+  server.db.prepare("UPDATE evaluations SET facts_json = '{' WHERE environment_id = ? AND id = (SELECT min(id) FROM evaluations WHERE environment_id = ?)").run(at.id, at.id);
+  const found = await lines(at, `?flow_names=${at.flow}`);
+  assert.is(found.length, 3);
+  assert.match(found[0] ?? "", /,started-unknown,This record is damaged and cannot be shown\. Tell the operator of the server its name,a,[a-f0-9]{64},UNKNOWN,,,,reporter$/);
+});
+
+test("HEAD, refusals, and who may read it", async () => {
+  const at = place([{ name: "a", fingerprint: "" }]);
+  const head = await server.call("HEAD", `/environments/${at.org}/${at.env}/auditlog`, { key: at.key });
+  assert.equal([head.status, head.text, head.headers.get("Content-Type")], [200, "", "text/csv; charset=utf-8"]);
+  const none = await log(at, "", "none");
+  assert.equal([none.status, none.body], [404, { message: `Environment named 'none' does not exist for organization '${at.org}'` }]);
+  assert.is((await log({ ...at, key: server.given.user(at.org, "reader") })).status, 200);
+  assert.is((await log({ ...at, key: server.given.user(at.org, null) })).status, 403);
+});
+
+test.run();

@@ -1,0 +1,64 @@
+/** What tests of environments start from: environments, members, policies and reports, put straight into the store. */
+import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
+import type { Cause } from "../../../src/domain/snapshot/diff.ts";
+import { newPublicId } from "../../../src/server/app.ts";
+import type { EnvironmentType } from "../../../src/store/environments/environments.ts";
+import { fresh } from "../../given.ts";
+import type { TestServer } from "../../given.ts";
+
+type At = { org: string; key: string };
+
+export const REPORTER = { publicId: "reporter-id", shownName: "Reporter" };
+
+export function runningIn({ store, db, clock }: TestServer) {
+  const organizationId = ({ org }: At): number => (store.organizations.find(org) as { id: number }).id;
+  const idOf = (at: At, name: string): number => (store.environments.find(organizationId(at), name) as { id: number }).id;
+
+  function look(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): number | null {
+    const { recording, environments } = store;
+    return recording.apply(recording.plan(recording.survey(environments.get(environmentId), cause, artifacts)), REPORTER);
+  }
+
+  return {
+    idOf,
+    /** An environment; gives its name. `members` are names. */
+    environment(at: At, { name = fresh("env"), type = "docker", members = [] }: { name?: string; type?: EnvironmentType; members?: string[] } = {}): string {
+      db.prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)")
+        .run(newPublicId(), organizationId(at), name, type, clock.at, clock.at);
+      for (const [position, member] of members.entries())
+        db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(idOf(at, name), position, idOf(at, member));
+      return name;
+    },
+    /** Attaches policies and looks at the environment. */
+    attach(at: At, environment: string, ...policies: string[]): void {
+      const id = idOf(at, environment);
+      for (const policy of policies)
+        db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (@id, @policy, (SELECT count(*) FROM environment_policies WHERE environment_id = @id))")
+          .run({ id, policy: store.policies.require({ id: organizationId(at), name: at.org }, policy).id });
+      store.staleness.policiesChanged(id);
+      look(id, "policies", null);
+    },
+    /** A report of what runs; gives the index of the snapshot that it made, null for none. */
+    report: (at: At, environment: string, artifacts: readonly ReportedArtifact[]): number | null => look(idOf(at, environment), "report", artifacts),
+    /** Puts a fingerprint on the allowlist and looks at the environment. */
+    allow(at: At, environment: string, fingerprint: string): void {
+      const id = idOf(at, environment);
+      db.prepare(
+        `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
+         VALUES (?, ?, ?, ?, 'x', 'because', 'u', 'U', 1)`,
+      ).run(newPublicId(), organizationId(at), id, fingerprint);
+      store.staleness.allowlistChanged(id, fingerprint);
+      look(id, "allowlist", null);
+    },
+    /** The times of an environment's snapshots, oldest first. */
+    times: (at: At, environment: string): number[] =>
+      db.prepare<[number], number>("SELECT timestamp FROM snapshots WHERE environment_id = ? ORDER BY idx").pluck().all(idOf(at, environment)),
+  };
+}
+
+/** An artifact that runs as one instance for each start. */
+export const running = (name: string, fingerprint: string, ...created: number[]): ReportedArtifact => ({
+  name,
+  fingerprint,
+  instances: { created: created.length === 0 ? [1_690_000_000] : created },
+});

@@ -1,0 +1,58 @@
+/** Reports between the look at what they take and the write: over a store in memory and a recorder that only notes what it is asked for. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { contextFactory } from "../../../src/api/context.ts";
+import type { Context, ContextParts } from "../../../src/api/context.ts";
+import { prepareReport, recordReport } from "../../../src/api/environments/record-report.ts";
+import { runtime } from "../../runtime.ts";
+import { opened } from "../../store/given.ts";
+
+const test = suite("api/environments/record-report");
+
+function world() {
+  const house = opened();
+  const { store, organizationId, clock } = house;
+  const given: number[] = [];
+  const organization = store.organizations.find("acme");
+  const recorder: Context["recorder"] = {
+    takes: (weight) => weight > 64,
+    reads: true,
+    report: async ({ artifacts }) => (given.push(artifacts.length), { planned: true, index: 7 }),
+    text: async () => ({ planned: true, index: null }),
+  };
+  const context = contextFactory({ store, recorder, now: () => clock.at } as ContextParts)({
+    requestId: "r",
+    caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", shownName: "Ada", keyPublicId: "k" },
+    membership: { organizationId, role: "admin", isPublic: false, features: [], organization: organization as NonNullable<typeof organization> },
+    operationId: "k8s_report",
+    event: "environment.reported",
+    path: "/x",
+    baseUrl: "http://assay.test",
+  });
+  let surveys = 0;
+  const { survey } = store.recording;
+  store.recording.survey = (...asked) => ((surveys += 1), survey(...asked));
+  return { ...house, ...runtime(house), context, given, surveys: () => surveys };
+}
+
+const artifacts = (count: number) =>
+  Array.from({ length: count }, (_, place) => ({ name: `app-${place}`, fingerprint: place.toString(16).padStart(64, "0"), instances: { created: [1] } }));
+
+test("a small report to a large environment is left to the thread before anybody reads all that ran there", async () => {
+  const { context, environment, store, organizationId, given, surveys } = world();
+  store.recording.record(store.environments.get(environment(organizationId, "large")), "report", artifacts(2_001), context.caller);
+  const prepared = await prepareReport(context, "large", "K8S", artifacts(3));
+  assert.equal([prepared.done, given, surveys()], [{ index: 7 }, [3], 0]);
+});
+
+test("a report whose name went to another environment before the write is recorded there", async () => {
+  const { context, environment, organizationId, store } = world();
+  const first = environment(organizationId, "prod");
+  const prepared = await prepareReport(context, "prod", "K8S", artifacts(3));
+  store.environments.rename(store.environments.get(first), "old");
+  const second = environment(organizationId, "prod");
+  assert.equal(recordReport(context, "prod", "K8S", prepared), { status: 201, body: "OK" });
+  assert.equal([first, second].map((id) => store.environments.get(id).snapshot_count), [0, 1]);
+});
+
+test.run();

@@ -1,0 +1,179 @@
+/** What was decided about a control (semantics 7.2): the list, its filters, and one decision in full. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { fresh, freshCommit, startServer } from "../../given.ts";
+import type { Answer, TestServer } from "../../given.ts";
+
+const test = suite("api/policies/control-decisions");
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+type At = { org: string; key: string; flow: string; trail: string };
+type Json = Record<string, any>;
+
+async function place(): Promise<At> {
+  const at = server.given.org();
+  await server.given.control(at, { identifier: "C-1" });
+  return { ...at, flow: await server.given.flow(at), trail: fresh("trail") };
+}
+/** Reports a decision; gives its id. */
+const decide = (at: At, is_compliant: boolean, fields: Json = {}): Promise<string> =>
+  server.given.attestation(at, { kind: "system", flow: at.flow, trail: at.trail, name: "go", type_name: "decision", control: "C-1", attestation_data: { is_compliant }, ...fields });
+const overrule = (at: At, name: string, new_compliance_status: boolean): Promise<string> =>
+  server.given.attestation(at, { kind: "override", flow: at.flow, trail: at.trail, name, reason: "the board said so", new_compliance_status, original_attestation_type: "decision" });
+const get = (at: At, path = ""): Promise<Answer> => server.call("GET", `/controls/${at.org}/C-1/decisions${path}`, { key: at.key });
+const ids = async (at: At, query = ""): Promise<string[]> => (await get(at, query)).body.decisions.map(({ id }: Json) => id);
+
+test("the columns of a decision: when, where, on what, which version, what was said", async () => {
+  const at = await place();
+  const id = await decide(at, true, { description: "fine", origin_url: "https://ci.test/1", user_data: { minutes: [1] }, annotations: { who: "board" }, file: { name: "attachment_file", filename: "m.txt", content: "x" } });
+  const list = await get(at);
+  assert.equal([list.status, list.body.page, list.body.per_page, list.body.total_pages, list.body.total_count], [200, 1, 15, 1, 1]);
+  const [decision] = list.body.decisions;
+  const { id: own, timestamp, attestation_type, attestation_name, is_compliant, control, control_version, flow_name, trail_name, artifact_name, artifact_fingerprint,
+    description, origin_url, user_data, attestation_data, html_url, original_attestation_id, reported_by, annotations, _links } = decision;
+  assert.equal(
+    { own, attestation_type, attestation_name, is_compliant, control, control_version, flow_name, trail_name, artifact_name, artifact_fingerprint },
+    { own: id, attestation_type: "system:decision", attestation_name: "go", is_compliant: true, control: "C-1", control_version: 1, flow_name: at.flow, trail_name: at.trail, artifact_name: null, artifact_fingerprint: null },
+  );
+  assert.equal(
+    { description, origin_url, user_data, attestation_data, html_url, original_attestation_id, reported_by, annotations },
+    {
+      description: "fine", origin_url: "https://ci.test/1", user_data: { minutes: [1] }, attestation_data: { is_compliant: true }, original_attestation_id: null,
+      html_url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}?attestation_id=${id}`, reported_by: `${at.org}-admin`, annotations: { who: "board" },
+    },
+  );
+  assert.is(_links.evidence.href, `http://assay.test/api/v2/attestations/${at.org}/${at.flow}/trail/${at.trail}/attestation/${id}/evidence`);
+  const { body: attestation } = await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key });
+  assert.is(timestamp, attestation.data[0].created_at);
+  const one = await get(at, `/${id}`);
+  assert.equal([one.status, one.body], [200, decision]);
+});
+
+test("the artifact of a decision, however it was named, and none until it is reported", async () => {
+  const at = await place();
+  const commit = freshCommit();
+  const early = await decide(at, true, { target: "app", commit });
+  const shown = async (id: string) => {
+    const { artifact_name, artifact_fingerprint } = (await get(at, `/${id}`)).body;
+    return [artifact_name, artifact_fingerprint];
+  };
+  assert.equal(await shown(early), [null, null]);
+  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app", filename: "registry/app:1", commit });
+  assert.equal(await shown(early), ["registry/app:1", fingerprint]);
+  assert.equal(await shown(await decide(at, true, { fingerprint })), ["registry/app:1", fingerprint]);
+  const rebuilt = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app", filename: "registry/app:2", commit });
+  assert.equal(await shown(early), ["registry/app:2", rebuilt], "of several the latest");
+});
+
+test("newest first or oldest first, in pages, and only of this control and this organization", async () => {
+  const at = await place();
+  const all: string[] = [];
+  for (const is_compliant of [true, false, true, true, false]) all.push(await decide(at, is_compliant));
+  await decide(at, true, { control: "C-2" });
+  await server.given.attestation(at, { flow: at.flow, trail: at.trail });
+  const other = await place();
+  await decide(other, true);
+  assert.equal(await ids(at), [...all].reverse());
+  assert.equal(await ids(at, "?sort_direction=asc"), all);
+  const page = (await get(at, "?page=2&per_page=2&sort_direction=asc")).body;
+  assert.equal([page.decisions.map(({ id }: Json) => id), page.page, page.per_page, page.total_pages, page.total_count], [all.slice(2, 4), 2, 2, 3, 5]);
+  assert.equal((await get(at, "?page=4&per_page=2")).body, { page: 4, per_page: 2, total_pages: 3, total_count: 5, decisions: [] });
+});
+
+test("filters by verdict, time and flows combine, and count the same", async () => {
+  const at = await place();
+  const elsewhere = { ...at, flow: await server.given.flow(at) };
+  const here = [await decide(at, true), await decide(at, false)] as const;
+  const there = [await decide(elsewhere, true), await decide(elsewhere, false)] as const;
+  const { body } = await get(at, "?sort_direction=asc");
+  const times = body.decisions.map(({ timestamp }: Json) => timestamp) as number[];
+  const [one, , two] = body.decisions.map(({ flow_id }: Json) => flow_id);
+  const theirs = server.db.prepare("SELECT public_id FROM flows WHERE name = ?").pluck().get((await place()).flow);
+  for (const [query, found] of [
+    ["is_compliant=true", [here[0], there[0]]],
+    ["is_compliant=False", [here[1], there[1]]],
+    [`from_timestamp=${times[1]}`, [here[1], ...there]],
+    [`to_timestamp=${times[1]}`, [...here]],
+    [`from_timestamp=${times[1]}&to_timestamp=${times[1]}`, [here[1]]],
+    [`from_timestamp=${(times[1] as number) + 0.5}`, [...there]],
+    [`flow_id=${one}`, [...here]],
+    [`flow_id=${one}&flow_id=${two}`, [...here, ...there]],
+    [`flow_id=${one},${two}`, [...here, ...there]],
+    [`flow_id=${two}&is_compliant=false&from_timestamp=${times[0]}`, [there[1]]],
+    [`flow_id=${theirs}`, []],
+    [`flow_id=${at.flow}`, []],
+    ["flow_id=", []],
+  ] as const) {
+    assert.equal(await ids(at, `?sort_direction=asc&${query}`), found, query);
+    assert.is((await get(at, `?per_page=1&${query}`)).body.total_count, found.length, query);
+  }
+  for (const [query, errors] of [
+    ["is_compliant=maybe", { is_compliant: "Input should be a valid boolean [input: maybe]" }],
+    ["from_timestamp=yesterday", { from_timestamp: "Input should be a valid number [input: yesterday]" }],
+    ["sort_direction=down", { sort_direction: "Input should be 'asc' or 'desc' [input: down]" }],
+    ["per_page=101", { per_page: "Input should be less than or equal to 100 [input: 101]" }],
+  ] as const) {
+    const answer = await get(at, `?${query}`);
+    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+  }
+});
+
+test("an override of a decision is listed as what decides it anew; one of anything else is not", async () => {
+  const at = await place();
+  const original = await decide(at, false);
+  await server.call("PUT", `/controls/${at.org}/C-1`, { key: at.key, body: { name: "changed" } });
+  const override = await overrule(at, "go", true);
+  const second = await overrule(at, "go", false);
+  const again = await decide(at, true);
+  await server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", is_compliant: false });
+  await overrule(at, "scan", true);
+  await overrule(at, "never-reported", true);
+  const { decisions } = (await get(at)).body;
+  assert.equal(
+    decisions.map(({ id, attestation_type, is_compliant, control_version, original_attestation_id, attestation_data, reason }: Json) =>
+      [id, attestation_type, is_compliant, control_version, original_attestation_id, attestation_data, reason ?? null]),
+    [
+      [again, "system:decision", true, 2, null, { is_compliant: true }, null],
+      [second, "override", false, 1, original, null, "the board said so"],
+      [override, "override", true, 1, original, null, "the board said so"],
+      [original, "system:decision", false, 1, null, { is_compliant: false }, null],
+    ],
+  );
+  assert.equal((await get(at, `/${override}`)).body, decisions[2]);
+  assert.equal(await ids(at, "?is_compliant=false"), [second, original]);
+});
+
+test("decisions from before there was the control are its decisions, without a version; those on an archived one are read too", async () => {
+  const at = server.given.org();
+  const there = { ...at, flow: await server.given.flow(at), trail: "t" };
+  const early = await decide(there, true);
+  await server.given.control(at, { identifier: "C-1" });
+  await server.call("POST", `/controls/${at.org}/C-1/archive`, { key: at.key });
+  const late = await decide(there, true);
+  assert.equal((await get(there)).body.decisions.map(({ id, control_version }: Json) => [id, control_version]), [[late, 2], [early, null]]);
+});
+
+test("a decision that is not there, on another control or in another organization is a 404", async () => {
+  const at = await place();
+  await server.given.control(at, { identifier: "C-2" });
+  const onAnother = await decide(at, true, { control: "C-2" });
+  const none = await server.given.attestation(at, { flow: at.flow, trail: at.trail });
+  const theirs = await place().then((other) => decide(other, true));
+  for (const id of [onAnother, none, theirs, "x", "%20"]) {
+    const answer = await get(at, `/${id}`);
+    assert.equal([answer.status, answer.body], [404, { message: `Decision '${decodeURIComponent(id)}' on control 'C-1' does not exist in organization '${at.org}'` }]);
+  }
+});
+
+test("a record that cannot be shown is marked and does not fail the list", async () => {
+  const at = await place();
+  const [bad, good] = [await decide(at, false), await decide(at, true)];
+  server.db.prepare("UPDATE attestations SET payload_json = '{', user_data_json = '[' WHERE public_id = ?").run(bad);
+  const { status, body } = await get(at);
+  assert.is(status, 200);
+  assert.equal(body.decisions.map(({ id, is_compliant, description }: Json) => [id, is_compliant, /damaged/.test(description ?? "")]), [[good, true, false], [bad, false, true]]);
+});
+
+test.run();

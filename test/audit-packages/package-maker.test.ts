@@ -1,0 +1,168 @@
+/** Packages as streams: of one moment, given up without a trace, bounded in number. */
+import { mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { Worker } from "node:worker_threads";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startPackageWorker } from "../../src/server/worker-threads.ts";
+import { DamagedEvidenceError } from "../../src/evidence/errors.ts";
+import { evidencePath } from "../../src/evidence/layout.ts";
+import { PackageWorkerError, PackagesBusyError, createPackageMaker } from "../../src/audit-packages/package-maker.ts";
+import type { PackageMaker } from "../../src/audit-packages/package-maker.ts";
+import { StalledError } from "../../src/workers/byte-streams.ts";
+import { fresh, startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { unpack } from "./unpack.ts";
+
+const test = suite("audit-packages/package-maker");
+const directory = mkdtempSync(join(tmpdir(), "assay-packages-"));
+const data = { directory, evidence: join(directory, "evidence"), staging: join(directory, "staging") };
+let server: TestServer;
+let maker: PackageMaker;
+test.before(async () => {
+  server = await startServer({ directory });
+  maker = createPackageMaker({ data, start: startPackageWorker });
+});
+test.after(async () => {
+  await maker.close();
+  await server.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** A trail with so many megabytes of evidence that do not become fewer. */
+async function trail(megabytes: number) {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const name = await server.given.trail(at, { flow });
+  for (let file = 0; file < megabytes; file += 1) {
+    const content = Buffer.alloc(1 << 20);
+    for (let index = 0, state = file + 7; index < content.length; index += 1) content[index] = (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) >>> 24;
+    content.write(fresh("content"));
+    await server.given.attestation(at, { flow, trail: name, file: { name: "attachment_file", filename: "noise.bin", content } });
+  }
+  const organization = server.store.organizations.find(at.org) as { id: number };
+  const { id: flowId } = server.store.flows.find(organization.id, flow) as { id: number };
+  const { id } = server.store.trails.find(flowId, name) as { id: number };
+  return { at, flow, name, request: { organizationId: organization.id, subject: { kind: "trail" as const, trailId: id }, baseUrl: "http://assay.test" } };
+}
+
+/** Files of packages that this process has open. They have no names, so nothing else can tell. */
+const openFiles = (): string[] =>
+  readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${fd}`);
+      // The vault keeps its directories open.
+      return target.startsWith(data.staging) || /\/evidence\/[0-9a-f]{2}\/[0-9a-f]/.test(target) ? [target] : [];
+    } catch {
+      return [];
+    }
+  });
+
+test("a package is of the moment in which it was begun, however long it is read", async () => {
+  const { at, flow, name, request } = await trail(4);
+  const before = await buffer(await maker.open(request));
+  const stream = await maker.open(request);
+  const [first] = (await once(stream, "data")) as [Buffer];
+  stream.pause();
+  await server.given.attestation(at, { flow, trail: name, name: "later" });
+  await server.given.trail(at, { flow, name, description: "changed" });
+  const rest = await buffer(stream);
+  assert.ok(Buffer.concat([first, rest]).equals(before));
+  const members = await unpack(await buffer(await maker.open(request)));
+  assert.equal([members.json("trail.json").description, members.json("attestations.json").length], ["changed", 5]);
+});
+
+test("a package that is given up leaves nothing open, and nothing in the directories", async () => {
+  const { request } = await trail(3);
+  const stream = await maker.open(request);
+  await once(stream, "readable");
+  assert.ok(openFiles().length >= 2);
+  assert.equal(readdirSync(data.staging), []);
+  stream.destroy();
+  // The thread takes its orders one after the other: after this one, the first is over.
+  await maker.report(request);
+  assert.equal(openFiles(), []);
+});
+
+test("a package that nobody waits for any more is not made", async () => {
+  const { request } = await trail(1);
+  const leaving = new AbortController();
+  const opening = maker.open(request, leaving.signal);
+  leaving.abort(new Error("gone"));
+  assert.is(await opening.catch((error: Error) => error.message), "gone");
+  await maker.report(request);
+  assert.equal(openFiles(), []);
+  assert.is(await maker.open(request, leaving.signal).catch((error: Error) => error.message), "gone");
+});
+
+test("a client that does not read is let go after a while, and its place with it", async () => {
+  const { request } = await trail(3);
+  const impatient = createPackageMaker({ data, start: startPackageWorker, patience: 1 });
+  try {
+    const opening = impatient.open(request);
+    // Either it was too slow to be put together in a millisecond, or nobody read.
+    const error = await opening.then((stream) => once(stream, "close").then(() => stream.errored), (refusal: Error) => refusal);
+    assert.instance(error, StalledError);
+  } finally {
+    await impatient.close();
+  }
+});
+
+test("beyond what the server makes at once requests wait, and beyond what may wait they are told to come again", async () => {
+  const { request } = await trail(3);
+  const streams = await Promise.all(Array.from({ length: 64 }, () => maker.open(request)));
+  const leaving = new AbortController();
+  const waiting = Array.from({ length: 256 }, () => maker.open(request, leaving.signal).then((stream) => stream, (error: Error) => error));
+  assert.instance(await maker.open(request).catch((error) => error), PackagesBusyError);
+  streams[0]?.destroy();
+  const next = await (waiting[0] as Promise<unknown>);
+  assert.not.instance(next, Error);
+  leaving.abort(new Error("gone"));
+  for (const one of await Promise.all(waiting.slice(1))) assert.is((one as Error).message, "gone");
+  for (const stream of [...streams, next as (typeof streams)[number]]) stream.destroy();
+  await unpack(await buffer(await maker.open(request)));
+});
+
+test("damage that one thread found is known to the next", async () => {
+  const { request } = await trail(1);
+  const digest = server.db.prepare("SELECT evidence_digest FROM attestations WHERE trail_id = ?").pluck().get(request.subject.trailId) as string;
+  const path = evidencePath(data.evidence, digest);
+  const content = readFileSync(path);
+  unlinkSync(path);
+  writeFileSync(path, Buffer.concat([content.subarray(0, -1), Buffer.from("!")]));
+  const workers: Worker[] = [];
+  const mortal = createPackageMaker({ data, start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker) });
+  try {
+    assert.instance(await mortal.open(request).then(buffer).catch((error) => error), DamagedEvidenceError);
+    const ended = once(workers[0] as Worker, "exit");
+    await workers[0]?.terminate();
+    await ended;
+    const members = await unpack(await buffer(await mortal.open(request)));
+    assert.equal(members.json("manifest.json").not_included.map(({ sha256, reason }: { sha256: string; reason: string }) => [sha256, reason]), [[digest, "damaged"]]);
+    assert.is(workers.length, 2);
+  } finally {
+    await mortal.close();
+  }
+});
+
+test("a thread that dies fails its packages, and the next one has a new thread", async () => {
+  const { request } = await trail(3);
+  const workers: Worker[] = [];
+  const mortal = createPackageMaker({ data, start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker) });
+  try {
+    const stream = await mortal.open(request);
+    const failing = buffer(stream).catch((error) => error);
+    await workers[0]?.terminate();
+    assert.instance(await failing, PackageWorkerError);
+    await unpack(await buffer(await mortal.open(request)));
+    assert.is(workers.length, 2);
+  } finally {
+    await mortal.close();
+  }
+  assert.instance(await mortal.open(request).catch((error) => error), PackageWorkerError);
+});
+
+test.run();

@@ -1,0 +1,263 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { lockEvidence } from "../../../src/store/db/data-directory-lock.ts";
+import { schemaVersion } from "../../../src/store/db/database.ts";
+import { EVIDENCE, evidenceIn, givenData, newDirectory, partsOf, removeDirectories, sha256 } from "../../backup/given.ts";
+import { cli, look, start } from "../in-process.ts";
+
+const test = suite("cli/commands/backup");
+
+const given = await givenData();
+const { data } = given;
+test.after(async () => {
+  await given.server.stop();
+  removeDirectories();
+});
+
+const backup = (file: string, ...words: string[]) => cli(["backup", file, "--data", data, ...words]);
+const restore = (file: string, directory: string, ...words: string[]) => cli(["restore", file, "--data", directory, ...words]);
+/** A directory with a backup of everything. */
+async function saved(): Promise<{ root: string; file: string }> {
+  const root = newDirectory();
+  const file = join(root, "b.tar");
+  const { code, err } = await backup(file);
+  assert.is(code, 0, err);
+  return { root, file };
+}
+
+test("backup beside a running server tells what it wrote, and restore what it read", async () => {
+  const root = newDirectory();
+  const file = join(root, "b.tar");
+  const made = await backup(file);
+  assert.equal([made.code, made.err], [0, ""]);
+  assert.match(made.out, new RegExp(
+    `^backup of ${data} at \\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ: ${file}\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files \\(0\\.3 MB\\)\n\\d+\\.\\d MB in \\d+\\.\\d s, SHA-256 ${sha256(readFileSync(file))}\n$`,
+  ));
+  assert.is(statSync(file).mode & 0o777, 0o600);
+  assert.equal(readdirSync(root), ["b.tar"]);
+  assert.not.ok(existsSync(join(data, "backups")));
+
+  const target = join(root, "target");
+  const read = await restore(file, target);
+  assert.equal([read.code, read.err], [0, ""]);
+  assert.match(read.out, new RegExp(`^restored ${target} as it was at .*Z, from a backup of Assay \\d.*\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes are right \\(\\d+\\.\\d s\\)\n$`));
+  assert.equal(readdirSync(root).sort(), ["b.tar", "target"]);
+  assert.is(statSync(target).mode & 0o777, 0o700);
+  assert.is(statSync(join(target, "assay.db")).mode & 0o777, 0o600);
+  assert.is(look(target, (_, db) => db.prepare("SELECT count(*) FROM attestations").pluck().get()), 5);
+  assert.equal([...evidenceIn(target).keys()].sort(), EVIDENCE.map(sha256).sort());
+});
+
+test("with --json both tell the same as fields", async () => {
+  const { root, file } = await saved();
+  const made = JSON.parse((await backup(join(root, "c.tgz"), "--json", "--verify")).out);
+  const { created_at, seconds, rows, ...rest } = made;
+  const bytes = readFileSync(join(root, "c.tgz"));
+  assert.equal(rest, {
+    file: join(root, "c.tgz"), schema_version: schemaVersion(), evidence: { count: 3, bytes: 1 + 513 + 300_000, missing: [] }, bytes: bytes.length, sha256: sha256(bytes),
+  });
+  assert.ok(Number.isFinite(seconds) && rows > 10 && Date.parse(created_at) > 0);
+  assert.ok(bytes.length < statSync(file).size / 2, "it is compressed");
+  const read = JSON.parse((await restore(join(root, "c.tgz"), join(root, "t"), "--json")).out);
+  assert.equal([read.directory, read.created_at, read.schema_version, read.rows, read.evidence], [join(root, "t"), created_at, schemaVersion(), rows, rest.evidence]);
+});
+
+test("- goes through a pipe both ways, with the report on stderr", async () => {
+  const running = start(["backup", "-", "--data", data]);
+  const { code, out, err } = await running.ended;
+  assert.equal([code, out], [0, ""]);
+  assert.match(err, new RegExp(`: stdout\n[^]*SHA-256 ${sha256(running.bytes())}\n$`));
+  assert.equal((await partsOf(running.bytes())).length, 7);
+  assert.equal(readdirSync(join(data, "backups")), [], "its copy of the database is gone");
+  rmSync(join(data, "backups"), { recursive: true });
+  const target = join(newDirectory(), "target");
+  assert.is((await cli(["restore", "-", "--data", target], { stdin: running.bytes() })).code, 0);
+  assert.ok(existsSync(join(target, "assay.db")));
+});
+
+test("what cannot be meant is refused as wrong usage", async () => {
+  const refusals: [string[], RegExp, object?][] = [
+    [["backup", "--data", data], /argument FILE is missing/],
+    [["backup", "-", "--data", data], /stdout is a terminal/, { isTty: true }],
+    [["backup", "-", "--overwrite", "--verify", "--data", data], /--overwrite needs the name of a file\n.*--verify needs/],
+    [["backup", "b.tar", "--without-evidence", "--allow-missing", "--data", data], /--allow-missing says nothing/],
+    [["backup", "b.tar"], /data is not set/],
+    [["restore", "-", "--data", "x"], /stdin is a terminal/, { stdinIsTty: true }],
+  ];
+  for (const [words, problem, surroundings] of refusals) {
+    const { code, err } = await cli(words, { cwd: newDirectory(), ...surroundings });
+    assert.is(code, 2, words.join(" "));
+    assert.match(err, problem);
+  }
+});
+
+test("a file that is there is kept, unless it is to be replaced", async () => {
+  const { root, file } = await saved();
+  writeFileSync(file, "precious");
+  const { code, err } = await backup(file);
+  assert.equal([code, readFileSync(file, "utf8")], [1, "precious"]);
+  assert.is(err, `assay: ${file} is there already; give another name, or --overwrite to replace it\n`);
+  assert.is((await backup(file, "--overwrite")).code, 0);
+  assert.is((await restore(file, join(root, "t"))).code, 0);
+  assert.match((await backup(root)).err, /is no file; give the name of one/);
+  assert.match((await backup(join(root, "nowhere", "b.tar"))).err, /there is no directory .*nowhere; make it first/);
+  assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
+});
+
+test("what a killed backup left is replaced, and its neighbours stay", async () => {
+  const { root, file } = await saved();
+  for (const name of ["c.tar.partial", "c.tar.partial-db", "c.tar.partial-db-journal", "other.tar.partial"]) writeFileSync(join(root, name), "left");
+  assert.is((await backup(join(root, "c.tar"))).code, 0);
+  assert.equal(readdirSync(root).sort(), ["b.tar", "c.tar", "other.tar.partial"]);
+  assert.ok(existsSync(file));
+});
+
+test("missing and damaged evidence ends a backup with exit code 5 and its names, or is left out and told", async () => {
+  const { root } = await saved();
+  const [one, block, large] = EVIDENCE.map(given.pathOf) as [string, string, string];
+  const [missing, short] = [sha256(EVIDENCE[0]), sha256(EVIDENCE[1])];
+  renameSync(one, `${one}.away`);
+  chmodSync(block, 0o600);
+  writeFileSync(block, "short");
+  const file = join(root, "c.tar");
+  try {
+    const refused = await backup(file);
+    assert.equal([refused.code, refused.out], [5, ""]);
+    assert.equal(refused.err.split("\n").sort(), ["", ...[missing, short].map((digest) => (digest === missing ? `assay: evidence ${digest} is missing` : `assay: evidence ${digest} has 5 bytes instead of 513`)).sort(), "assay: nothing was written; with --allow-missing the backup is made without them"].sort());
+    // Of the right size, and wrong.
+    chmodSync(large, 0o600);
+    writeFileSync(large, Buffer.alloc(300_000, "other"));
+    const allowed = await backup(file, "--allow-missing");
+    assert.is(allowed.code, 0, allowed.err);
+    assert.match(allowed.out, /0 evidence files[^]*3 evidence files are missing in it/);
+  } finally {
+    renameSync(`${one}.away`, one);
+    writeFileSync(block, EVIDENCE[1]);
+    writeFileSync(large, EVIDENCE[2]);
+  }
+  const target = join(root, "t");
+  const refused = await restore(file, target);
+  assert.is(refused.code, 1);
+  assert.match(refused.err, /the backup lacks 3 evidence files .*--allow-missing/);
+  assert.not.ok(existsSync(target));
+  const taken = await restore(file, target, "--allow-missing");
+  assert.is(taken.code, 0, taken.err);
+  assert.match(taken.out, /3 evidence files were missing when it was made/);
+});
+
+test("evidence that turns out to be damaged while it is written leaves nothing of the backup", async () => {
+  const { root } = await saved();
+  const large = given.pathOf(EVIDENCE[2]);
+  chmodSync(large, 0o600);
+  writeFileSync(large, Buffer.alloc(300_000, "other"));
+  try {
+    const { code, err } = await backup(join(root, "c.tar"));
+    assert.is(code, 5);
+    assert.match(err, new RegExp(`evidence ${sha256(EVIDENCE[2])} is damaged`));
+    assert.equal(readdirSync(root), ["b.tar"]);
+  } finally {
+    writeFileSync(large, EVIDENCE[2]);
+  }
+});
+
+test("a signal ends it, and nothing is left", async () => {
+  const root = newDirectory();
+  const running = start(["backup", join(root, "b.tar"), "--data", data]);
+  const { code, err } = await running.stop();
+  assert.equal([code, err], [1, "assay: stopped by SIGTERM; nothing is left of it\n"]);
+  assert.equal(readdirSync(root), []);
+  const { file } = await saved();
+  const restoring = await start(["restore", file, "--data", join(root, "t")]).stop();
+  assert.equal([restoring.code, restoring.err], [1, "assay: stopped by SIGTERM; nothing is left of it\n"]);
+  assert.equal(readdirSync(root), []);
+});
+
+test("a directory without data cannot be saved", async () => {
+  const root = newDirectory();
+  const { code, err } = await cli(["backup", "b.tar", "--data", join(root, "nowhere")], { cwd: root });
+  assert.is(code, 1);
+  assert.match(err, /there is no data directory/);
+  assert.equal(readdirSync(root), []);
+});
+
+test("a backup waits while evidence is removed, and is made then", async () => {
+  const lock = lockEvidence(data);
+  const root = newDirectory();
+  const running = start(["backup", join(root, "b.tar"), "--data", data]);
+  assert.is(lockEvidence(data), null);
+  lock?.release();
+  assert.is((await running.ended).code, 0);
+});
+
+test("an existing empty directory is filled, a volume's lost+found stays", async () => {
+  const { root, file } = await saved();
+  const target = join(root, "volume");
+  mkdirSync(join(target, "lost+found"), { recursive: true });
+  assert.is((await restore(file, target)).code, 0);
+  assert.equal(readdirSync(target).sort(), ["assay.db", "evidence", "lost+found"]);
+  const again = await restore(file, target);
+  assert.is(again.code, 1);
+  assert.match(again.err, /is not empty: it holds assay.db, evidence; restore into an empty directory/);
+});
+
+test("damage of the archive leaves an existing directory as it was", async () => {
+  const { root, file } = await saved();
+  const bytes = readFileSync(file);
+  bytes[bytes.length - 5000] = (bytes[bytes.length - 5000] ?? 0) ^ 1;
+  writeFileSync(file, bytes);
+  mkdirSync(join(root, "empty"));
+  for (const name of ["empty", "missing"]) {
+    const { code, out, err } = await restore(file, join(root, name));
+    assert.equal([code, out], [5, ""]);
+    assert.match(err, new RegExp(`^assay: ${file} is damaged, or no backup: `));
+  }
+  assert.equal([readdirSync(root).sort(), readdirSync(join(root, "empty"))], [["b.tar", "empty"], []]);
+});
+
+test("what is no backup, not there, or no place for data is told", async () => {
+  const { root, file } = await saved();
+  writeFileSync(join(root, "file"), "");
+  assert.match((await restore(join(root, "nothing"), join(root, "t"))).err, /cannot read .*nothing: ENOENT/);
+  assert.match((await restore(root, join(root, "t"))).err, /EISDIR/);
+  assert.match((await restore(file, join(root, "file"))).err, /file is no directory/);
+  assert.match((await restore(file, join(root, "no", "where"))).err, /there is no directory .*no; make it first/);
+  const { code, err } = await restore(join(root, "file"), join(root, "t"));
+  assert.equal([code, err], [5, `assay: ${join(root, "file")} is damaged, or no backup: it is cut off after 0 bytes\n`]);
+  assert.equal(readdirSync(root).sort(), ["b.tar", "file"]);
+});
+
+for (const inside of [false, true]) test(`a restore that was killed is no data directory, and the next one starts anew: ${inside ? "in" : "beside"} the directory`, async () => {
+  const { root, file } = await saved();
+  const target = join(root, "t");
+  const left = inside ? join(target, "restore-unfinished") : `${target}.restore-unfinished`;
+  mkdirSync(join(left, "evidence", "ab"), { recursive: true });
+  writeFileSync(join(left, "restore-unfinished"), "");
+  writeFileSync(join(left, "assay.db"), "half");
+  if (inside) mkdirSync(join(target, "evidence"));
+  for (const directory of inside ? [target, left] : [left]) {
+    for (const words of [["serve", "--listen", "127.0.0.1:0"], ["key", "list", "--user", "x"], ["init", "--org", "a", "--user", "b"], ["backup", join(root, "x.tar")]]) {
+      const { code, err } = await cli([...words, "--data", directory]);
+      assert.is(code, 1, words.join(" "));
+      assert.match(err, /holds part of a backup: a restore began and did not end|is no data directory: it holds no assay.db/, words.join(" "));
+    }
+  }
+  const { code, err } = await restore(file, target);
+  assert.is(code, 0, err);
+  assert.is(look(target, (_, db) => db.prepare("SELECT count(*) FROM attestations").pluck().get()), 5);
+  assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
+  assert.not.ok(existsSync(join(target, "restore-unfinished")));
+});
+
+test("what stands in the way and no restore made is not removed", async () => {
+  const { root, file } = await saved();
+  mkdirSync(join(root, "t.restore-unfinished"));
+  writeFileSync(join(root, "t.restore-unfinished", "mine"), "");
+  const { code, err } = await restore(file, join(root, "t"));
+  assert.is(code, 1);
+  assert.match(err, /t.restore-unfinished is in the way, and no restore made it/);
+  assert.equal(readdirSync(join(root, "t.restore-unfinished")), ["mine"]);
+});
+
+test.run();

@@ -1,0 +1,243 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Message } from "../../../src/domain/notification/render.ts";
+import type { Fate } from "../../../src/store/notifications/outbox.ts";
+import { endReceivers, receiver } from "../../notifications/given.ts";
+import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
+
+const test = suite("cli/commands/deliveries");
+
+const T = 1_700_000_000;
+type Made = { org: string; n: string; fate?: Fate["state"]; action?: number; error?: string; message?: Message };
+
+/** A data directory with the organizations acme and other, and the actions deploys (number 1) and alarms (2) of acme with a target each. */
+const given = (body: (data: string, make: (made: Made) => string) => Promise<void>): Promise<void> =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: other}]" });
+    look(data, (store, db) => {
+      const organization = store.organizations.find("acme")?.id;
+      for (const [number, name] of [[1, "deploys"], [2, "alarms"]] as const) {
+        const id = db.prepare(
+          "INSERT INTO actions (organization_id, number, name, kind, triggers_json, created_by, created_at, last_modified_at) VALUES (?, ?, ?, 'env', '[]', '', 0, 0)",
+        ).run(organization, number, name).lastInsertRowid;
+        db.prepare("INSERT INTO notification_targets (id, organization_id, action_id, position, type, target_json, secret) VALUES (?, ?, ?, 0, 'WEBHOOK', '{}', 'target-secret')").run(number, organization, id);
+      }
+    });
+    await body(data, ({ org, n, fate = "waiting", action = null, error = "The receiver answered with status 500: down", message }) =>
+      look(data, (store, db) => {
+        const queue = action === null ? `queue ${n}` : `target ${action}`;
+        const subject = `subject ${n}`;
+        const hook: Message = { type: "WEBHOOK", webhook: "https://ann:pw@hooks.example:8443/secret/path?token=x", body: { n } };
+        store.deliveries.add({ organizationId: store.organizations.find(org)?.id as number, queue, targetId: action, subject, message: message ?? hook });
+        const row = db.prepare<[], { id: number; public_id: string }>("SELECT id, public_id FROM deliveries ORDER BY id DESC LIMIT 1").get() as { id: number; public_id: string };
+        db.prepare("UPDATE deliveries SET created_at = ?, due_at = ? WHERE id = ?").run(T + row.id, T + row.id, row.id);
+        const how: Fate = fate === "waiting" ? { state: "waiting", dueAt: T + 3600, left: null } : { state: fate };
+        if (fate !== "waiting") {
+          const attempt = { startedAt: T + 60, seconds: 1.25, address: "192.0.2.1", status: fate === "delivered" ? 200 : 500, error: fate === "delivered" ? null : error };
+          store.deliveries.attempted({ id: row.id, target_id: action }, attempt, how, attempt.error);
+        }
+        return row.public_id;
+      }));
+  });
+
+const listed = async (data: string, ...words: string[]): Promise<string[]> => {
+  const { code, out, err } = await cli(["deliveries", "list", ...words, "--json", "--data", data]);
+  assert.is(code, 0, err);
+  return (JSON.parse(out) as { deliveries: { subject: string }[] }).deliveries.map(({ subject }) => subject.replace("subject ", ""));
+};
+const statesOf = (data: string): unknown[] => look(data, (_, db) => db.prepare("SELECT subject, state, attempts FROM deliveries ORDER BY id").raw().all());
+
+test("list shows what matters on one line each, newest first, and no path of a webhook", () =>
+  given(async (data, make) => {
+    const ids = [
+      make({ org: "acme", n: "a", fate: "delivered" }), make({ org: "acme", n: "b", fate: "dead", action: 1, error: "no\n\u001b[31manswer" }),
+      make({ org: "other", n: "c", message: { type: "EMAIL", emails: ["ann@x.example", "bob@x.example"], subject: "s", text: "t", html: "h" } }),
+    ];
+    assert.equal(await cli(["deliveries", "list", "--data", data]), {
+      code: 0, err: "",
+      out: [
+        `${"ID".padEnd(32)}  CREATED               STATE      ORGANIZATION  SUBJECT    TO                                      ATTEMPTS  NEXT ATTEMPT  LAST ERROR`,
+        `${ids[2]}  2023-11-14T22:13:23Z  waiting    other         subject c  EMAIL ann@x.example, bob@x.example      0         -             -`,
+        `${ids[1]}  2023-11-14T22:13:22Z  dead       acme          subject b  WEBHOOK https://hooks.example:8443/...  1         -             no\\u000a\\u001b[31manswer`,
+        `${ids[0]}  2023-11-14T22:13:21Z  delivered  acme          subject a  WEBHOOK https://hooks.example:8443/...  1         -             -`,
+        "",
+      ].join("\n"),
+    });
+    const { out } = await cli(["deliveries", "list", "--json", "--data", data]);
+    assert.equal(JSON.parse(out).deliveries[1], {
+      id: ids[1], organization: "acme", action: "deploys", subject: "subject b", type: "WEBHOOK", to: "https://hooks.example:8443/...", queue: "target 1", state: "dead",
+      attempts: 1, created_at: T + 2, next_attempt_at: null, finished_at: T + 61.25, last_error: "no\n\u001b[31manswer",
+    });
+    assert.not.match(out, /secret|token=|:pw@/);
+  }));
+
+test("list takes filters, and parts of a long list", () =>
+  given(async (data, make) => {
+    make({ org: "acme", n: "a", fate: "delivered" });
+    const b = make({ org: "acme", n: "b", fate: "dead", action: 1 });
+    make({ org: "acme", n: "c", fate: "dead", action: 2 });
+    make({ org: "acme", n: "d", action: 2 });
+    make({ org: "other", n: "e", fate: "dead" });
+    assert.equal(await listed(data), ["e", "d", "c", "b", "a"]);
+    assert.equal(await listed(data, "--org", "acme"), ["d", "c", "b", "a"]);
+    assert.equal(await listed(data, "--state", "dead"), ["e", "c", "b"]);
+    assert.equal(await listed(data, "--state", "delivered", "--org", "acme"), ["a"]);
+    assert.equal(await listed(data, "--state", "dead", "--org", "acme"), ["c", "b"]);
+    assert.equal(await listed(data, "--org", "acme", "--action", "alarms"), ["d", "c"]);
+    assert.equal(await listed(data, "--org", "acme", "--action", "alarms", "--state", "dead"), ["c"]);
+    assert.equal(await listed(data, "--limit", "2"), ["e", "d"]);
+    assert.equal(await listed(data, "--before", b), ["a"]);
+  }));
+
+test("show tells of every attempt, of the message, and nothing that is secret", () =>
+  given(async (data, make) => {
+    const id = make({ org: "acme", n: "a", fate: "dead", action: 1 });
+    assert.equal(await cli(["deliveries", "show", id, "--data", data]), {
+      code: 0, err: "",
+      out: `delivery:     ${id}
+organization: acme
+action:       deploys
+subject:      subject a
+to:           WEBHOOK https://hooks.example:8443/...
+queue:        target 1
+state:        dead
+created:      2023-11-14T22:13:21Z
+finished:     2023-11-14T22:14:21Z
+last error:   The receiver answered with status 500: down
+message:      {"n":"a"}
+attempts:
+  2023-11-14T22:14:20Z  192.0.2.1, status 500, 1.3 s: The receiver answered with status 500: down
+`,
+    });
+    const shown = JSON.parse((await cli(["deliveries", "show", id, "--json", "--data", data])).out);
+    assert.equal([shown.message, shown.log], [{ n: "a" }, [{ started_at: T + 60, seconds: 1.25, address: "192.0.2.1", status: 500, error: "The receiver answered with status 500: down" }]]);
+    assert.not.match(JSON.stringify(shown), /secret|token=|:pw@/);
+    const waiting = make({ org: "acme", n: "b" });
+    const { out } = await cli(["deliveries", "show", waiting, "--data", data]);
+    assert.match(out, "next attempt: 2023-11-14T22:13:22Z, or after those before it in its queue\n");
+    assert.match(out, "attempts:     none\n");
+  }));
+
+test("retry brings back what is dead, one by one or all of an action, with a job that sends it", () =>
+  given(async (data, make) => {
+    const a = make({ org: "acme", n: "a", fate: "dead", action: 1 });
+    const b = make({ org: "acme", n: "b", fate: "dead", action: 2 });
+    const c = make({ org: "acme", n: "c", fate: "dead", action: 2 });
+    make({ org: "other", n: "d", fate: "dead" });
+    look(data, (_, db) => db.exec("DELETE FROM jobs; DELETE FROM delivery_queues"));
+    assert.equal(await cli(["deliveries", "retry", a, a, "--data", data]), { code: 0, out: `retried ${a}\n`, err: "" });
+    const outcome = await cli(["deliveries", "retry", "--org", "acme", "--action", "alarms", "--json", "--data", data]);
+    assert.equal(JSON.parse(outcome.out), { retried: [c, b] });
+    assert.equal(statesOf(data), [["subject a", "waiting", 0], ["subject b", "waiting", 0], ["subject c", "waiting", 0], ["subject d", "dead", 1]]);
+    assert.equal(look(data, (_, db) => db.prepare("SELECT payload_json FROM jobs ORDER BY id").pluck().all()), ['{"queue":"target 1"}', '{"queue":"target 2"}']);
+    assert.equal(auditOf(data).slice(-3), [a, c, b].map((id, n) => `deliveries retry delivery.retried ${id} {"subject":"subject ${"acb"[n]}"}`));
+    assert.equal(await cli(["deliveries", "retry", "--org", "acme", "--data", data]), { code: 0, out: "no message is dead\n", err: "" });
+  }));
+
+test("purge deletes what is dead, and its log", () =>
+  given(async (data, make) => {
+    const a = make({ org: "acme", n: "a", fate: "dead", action: 1 });
+    make({ org: "acme", n: "b", fate: "dead" });
+    make({ org: "other", n: "c", fate: "dead" });
+    make({ org: "acme", n: "d", fate: "delivered" });
+    assert.equal(await cli(["deliveries", "purge", a, "--data", data]), { code: 0, out: `purged ${a}\n`, err: "" });
+    assert.is((await cli(["deliveries", "purge", "--org", "acme", "--data", data])).code, 0);
+    assert.equal(statesOf(data), [["subject c", "dead", 1], ["subject d", "delivered", 1]]);
+    assert.is(look(data, (_, db) => db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get()), 2);
+    assert.equal(auditOf(data).at(-2), `deliveries purge delivery.purged ${a} {"subject":"subject a"}`);
+  }));
+
+test("all of the named messages are changed, or none", () =>
+  given(async (data, make) => {
+    const dead = make({ org: "acme", n: "a", fate: "dead" });
+    const waiting = make({ org: "acme", n: "b" });
+    const delivered = make({ org: "acme", n: "c", fate: "delivered" });
+    const before = [statesOf(data), auditOf(data)];
+    for (const [words, error] of [
+      [["retry", dead, delivered], `${delivered} is delivered: only what is dead or waits can be retried; nothing was changed`],
+      [["purge", dead, waiting], `${waiting} is waiting: only what is dead can be purged; nothing was changed`],
+      [["retry", dead, "none"], 'there is no message "none"'],
+      [["show", "none"], 'there is no message "none"'],
+      [["list", "--before", "none"], 'there is no message "none"'],
+      [["retry", "--org", "nobody"], 'there is no organization "nobody"'],
+      [["purge", "--org", "acme", "--action", "nothing"], 'acme has no action "nothing"'],
+    ] as const) {
+      assert.equal(await cli(["deliveries", ...words, "--data", data]), { code: 1, out: "", err: `assay: ${error}\n` }, words.join(" "));
+    }
+    assert.equal([statesOf(data), auditOf(data)], before);
+  }));
+
+test("wrong usage is told before anything is opened", async () => {
+  for (const [words, problem] of [
+    [["list", "--state", "gone"], "--state: give waiting, delivered or dead"],
+    [["list", "--limit", "0"], "--limit: give a number from 1 to 1000"],
+    [["list", "--action", "x"], "--action: give --org too, names of actions are those of an organization"],
+    [["retry"], "say which messages: give their IDs, or --org for all dead ones"],
+    [["purge", "id", "--org", "acme"], "say which messages: give their IDs, or --org for all dead ones"],
+  ] as const) {
+    const { code, err } = await cli(["deliveries", ...words, "--data", "/nowhere"]);
+    assert.equal([code, err], [2, `assay: ${problem}\nassay: see assay help deliveries ${words[0]}\n`]);
+  }
+});
+
+test("a running server sends what the command line brings back, and what it is allowed to", () =>
+  given(async (data, make) => {
+    const { received, url, until } = await receiver(204);
+    const body = { n: "a" };
+    const id = make({ org: "acme", n: "a", fate: "dead", action: 1, message: { type: "WEBHOOK", webhook: url("localhost", "/path"), body } });
+    const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.0/8,::1"]);
+    await server.wrote(/listening on/);
+    assert.is((await cli(["deliveries", "retry", id, "--data", data])).code, 0);
+    await until(() => received.length === 1);
+    await server.wrote(/"outcome":"delivered"/);
+    const forbidden = make({ org: "acme", n: "b", message: { type: "WEBHOOK", webhook: "http://10.0.0.1/", body } });
+    await server.wrote(new RegExp(`"delivery":"${forbidden}".*The address 10.0.0.1 is not allowed`));
+    const mailed = make({ org: "acme", n: "c", message: { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" } });
+    await server.wrote(new RegExp(`"delivery":"${mailed}".*No mail server is configured`));
+    assert.is((await server.stop()).code, 0);
+    assert.equal(received.map(({ headers, body: text }) => [headers["x-assay-delivery"], /^t=\d+,v1=[0-9a-f]{64}$/.test(String(headers["x-assay-signature"])), text]), [[id, true, '{"n":"a"}']]);
+    assert.equal(statesOf(data), [["subject a", "delivered", 1], ["subject b", "dead", 1], ["subject c", "dead", 1]]);
+    endReceivers();
+  }));
+
+test("a server that was stopped in the middle of a message sends it again, and one that waits for nobody stops at once", () =>
+  given(async (data, make) => {
+    let slow = true;
+    const { received, url, until } = await receiver((_, response) => void (slow || response.end()));
+    const words = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1"];
+    const id = make({ org: "acme", n: "a", message: { type: "SLACK", webhook: url("127.0.0.1"), body: { n: "a" } } });
+    const first = start(words);
+    await until(() => received.length === 1);
+    assert.is((await first.stop()).code, 0);
+    assert.equal(statesOf(data), [["subject a", "waiting", 0]]);
+    slow = false;
+    const second = start(words);
+    await second.wrote(new RegExp(`"delivery":"${id}".*"outcome":"delivered"`));
+    assert.is((await second.stop()).code, 0);
+    assert.is(received.length, 2);
+    endReceivers();
+  }));
+
+test("serving refuses half of a mail configuration, and certificates that are none", () =>
+  inDirectory(async (directory) => {
+    const serve = (...words: string[]) => cli(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", ...words]);
+    assert.equal(await serve("--smtp-url", "smtp://u:hunter2@mail"), {
+      code: 2, out: "", err: "assay: smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too\n",
+    });
+    assert.match((await serve("--smtp-from", "a@b.example")).err, "give --smtp-url URL or ASSAY_SMTP_URL too");
+    const wrong = await serve("--smtp-url", "smtp://u:hunter2@mail:x", "--smtp-from", "a@b.example");
+    assert.match(wrong.err, "smtp-url (flag --smtp-url): the given value is not accepted");
+    assert.not.match(wrong.err, "hunter2");
+    const file = join(directory, "ca.pem");
+    writeFileSync(file, "no certificate");
+    assert.match((await serve("--ca-file", file)).err, `${file} holds no certificate in PEM form`);
+    writeFileSync(file, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    assert.match((await serve("--ca-file", file)).err, `${file}: certificate 1 cannot be read`);
+    assert.match((await serve("--ca-file", join(directory, "none"))).err, "cannot read");
+  }));
+
+test.run();

@@ -1,0 +1,73 @@
+import { readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { auditOf, cli, countRows, inDirectory, look, start } from "../in-process.ts";
+
+const test = suite("cli/commands/dev");
+
+/** One start and stop; what --json printed. */
+async function run(directory: string, ...options: string[]) {
+  const server = start(["dev", "--json", "--listen", "127.0.0.1:0", ...options], { cwd: directory });
+  await server.wrote(/\n/);
+  const fields = JSON.parse(server.out());
+  const response = await fetch(`${fields.listening}/api/v2/organizations/acme`, { headers: { Authorization: `Bearer ${fields.api_key}` } });
+  await response.arrayBuffer();
+  const { code, err } = await server.stop();
+  assert.equal([code, err], [0, ""], "the log level is warn");
+  return { ...fields, status: response.status };
+}
+
+test("the first start sets up an organization, a user and a key; later ones print the same key", () =>
+  inDirectory(async (directory) => {
+    const first = await run(directory);
+    assert.is(first.status, 200);
+    assert.equal(readdirSync(directory), [".assay-dev"]);
+    const data = join(directory, ".assay-dev");
+    assert.is(statSync(join(data, "dev-key")).mode & 0o777, 0o600);
+    assert.is(readFileSync(join(data, "dev-key"), "utf8"), `${first.api_key}\n`);
+    const { listening, base_url, reference, script, ...rest } = first;
+    assert.equal([base_url, reference], [listening, `${listening}/api/v2/doc/`]);
+    assert.match(script, `export KOSLI_HOST='${listening}'\n`);
+    assert.equal(rest, {
+      organization: "acme", api_key: first.api_key, status: 200,
+      environment: { KOSLI_HOST: listening, KOSLI_ORG: "acme", KOSLI_API_TOKEN: first.api_key, KOSLI_FLOW: "first-flow" },
+    });
+
+    const [rows, audit] = [countRows(data), auditOf(data)];
+    const second = await run(directory);
+    assert.equal([second.api_key, second.status], [first.api_key, 200]);
+    assert.equal([countRows(data), auditOf(data)], [rows, audit]);
+  }));
+
+test("what the developer changed stays; a key that was revoked, lost or damaged is replaced", () =>
+  inDirectory(async (directory) => {
+    const first = await run(directory, "--data", "d");
+    const data = join(directory, "d");
+    await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: acme, public: true, features: {controls: false}}]" });
+    look(data, (_, db) => db.exec("UPDATE api_keys SET revoked_at = 1"));
+    const second = await run(directory, "--data", "d");
+    assert.is(second.status, 200);
+    assert.is.not(second.api_key, first.api_key);
+    assert.equal(look(data, (store) => [store.organizations.find("acme")?.is_public, store.organizations.find("acme")?.controls_enabled]), [1, 0]);
+    assert.is(auditOf(data).at(-1), 'dev api_key.created - {"owner":"dev","description":"assay dev","expires_at":0}');
+
+    writeFileSync(join(data, "dev-key"), "not a key");
+    const third = await run(directory, "--data", "d");
+    assert.is(third.status, 200);
+    assert.is.not(third.api_key, second.api_key);
+  }));
+
+test("data that others set up is refused, and not touched", () =>
+  inDirectory(async (data) => {
+    await cli(["init", "--data", data, "--org", "prod", "--user", "ops"]);
+    const rows = countRows(data);
+    assert.equal(await cli(["dev", "--data", data, "--listen", "127.0.0.1:0"]), {
+      code: 1, out: "",
+      err: `assay: ${data} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data\n`,
+    });
+    assert.equal(countRows(data), rows);
+    assert.not.ok(readdirSync(data).includes("dev-key"));
+  }));
+
+test.run();

@@ -1,0 +1,119 @@
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
+import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
+import { auditOf, cli, countRows, inDirectory, look } from "../in-process.ts";
+
+const test = suite("cli/commands/init");
+
+test("makes organization, admin, personal organization and a key, which is printed alone on stdout", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "deep", "data");
+    const { code, out, err } = await cli(["init", "--data", data, "--org", "acme", "--user", "ops", "--email", "ops@example.com", "--display-name", "Operations"]);
+    assert.is(code, 0, err);
+    assert.match(out, /^[\w-]{43}\n$/);
+    assert.is(err, "organization acme with its admin ops, whose API key follows; it is not shown again\n");
+    assert.is(statSync(data).mode & 0o777, 0o700);
+    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
+    look(data, (store) => {
+      const user = store.users.find("ops");
+      assert.is(store.apiKeys.holder(keyDigest(out.trim()))?.user_id, user?.id);
+      assert.equal([user?.display_name, user?.email], ["Operations", "ops@example.com"]);
+      assert.equal(
+        store.organizations.list().map(({ id, name, kind, is_public, controls_enabled }) => [name, kind, is_public, controls_enabled, store.organizations.roleOf(id, user?.id ?? 0)]),
+        [["acme", "shared", 0, 1, "admin"], ["ops", "personal", 0, 1, "admin"]],
+      );
+    });
+    assert.equal(auditOf(data), [
+      'init user.created ops {"display_name":"Operations","email":"ops@example.com"}',
+      'init organization.created ops {"kind":"personal","public":false,"controls":true}',
+      'init member.added ops {"role":"admin"}',
+      'init organization.created acme {"kind":"shared","public":false,"controls":true}',
+      'init member.added ops {"role":"admin"}',
+      'init api_key.created - {"owner":"ops","description":"first key","expires_at":0}',
+    ]);
+  }));
+
+test("--json gives one object", () =>
+  inDirectory(async (data) => {
+    const { code, out, err } = await cli(["init", "--json", "--data", data, "--org", "acme", "--user", "ops"]);
+    assert.is(code, 0, err);
+    const { key, ...rest } = JSON.parse(out);
+    assert.equal(rest, { organization: "acme", user: "ops" });
+    assert.match(key, /^[\w-]{43}$/);
+    assert.is(err, "");
+  }));
+
+test("a second time it refuses and changes nothing", () =>
+  inDirectory(async (data) => {
+    await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    const before = countRows(data);
+    for (const org of ["acme", "other"]) {
+      assert.equal(await cli(["init", "--data", data, "--org", org, "--user", "eve"]), {
+        code: 1, out: "", err: `assay: ${data} is set up already; see assay help apply and assay help key\n`,
+      });
+    }
+    assert.equal(countRows(data), before);
+  }));
+
+test("the schema is not made while another process has the directory", () =>
+  inDirectory(async (data) => {
+    const lock = lockDirectory(data);
+    const refused = await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    assert.equal([refused.code, refused.out], [4, ""]);
+    assert.match(refused.err, `assay: the data directory ${data} is in use by another Assay process`);
+    lock.release();
+    assert.is((await cli(["init", "--data", data, "--org", "acme", "--user", "ops"])).code, 0);
+  }));
+
+test("all mistakes are told at once, and no directory is made", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    const name = "give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
+    const table: [string[], string[]][] = [
+      [[], [`--org: ${name}`, `--user: ${name}`]],
+      [["--org", "a b", "--user", "", "--email", "x", "--display-name", "a\tb"], [
+        `--org: ${name}`, `--user: ${name}`, "--email: give an e-mail address", "--display-name: give a text of at most 256 characters on one line",
+      ]],
+      [["--org", "ops", "--user", "ops"], ["--org: the personal organization of the user bears that name, give another one"]],
+    ];
+    for (const [options, problems] of table) {
+      const { code, out, err } = await cli(["init", "--data", data, ...options]);
+      assert.is(code, 2);
+      assert.is(out, "");
+      assert.equal(err.trimEnd().split("\n"), [...problems, "see assay help init"].map((problem) => `assay: ${problem}`));
+    }
+    assert.equal(readdirSync(directory), []);
+  }));
+
+test("where the data directory is found, and what is refused as one", () =>
+  inDirectory(async (directory) => {
+    const set = ["--org", "acme", "--user", "ops"];
+    const missing = "assay: data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of the configuration file\n";
+    assert.equal(await cli(["init", ...set]), { code: 2, out: "", err: missing });
+
+    // Relative to the working directory; what is wrong with options of the server is none of this command's business.
+    writeFileSync(join(directory, "assay.yml"), "data: from-file\n");
+    const surroundings = { cwd: directory, env: { ASSAY_CONFIG: "assay.yml", ASSAY_LISTEN: "nonsense" } };
+    assert.is((await cli(["init", ...set], surroundings)).code, 0);
+    assert.is((await cli(["init", ...set], { cwd: directory, env: { ASSAY_DATA: "from-variable" } })).code, 0);
+    assert.is((await cli(["init", ...set, "--data", "from-flag"], { cwd: directory, env: { ASSAY_DATA: "from-variable" } })).code, 0);
+    assert.equal(readdirSync(directory).sort(), ["assay.yml", "from-file", "from-flag", "from-variable"]);
+
+    assert.match((await cli(["init", ...set, "--config", join(directory, "none.yml")])).err, /^assay: cannot read .*none\.yml: ENOENT/);
+    writeFileSync(join(directory, "file"), "");
+    const inTheWay = await cli(["init", ...set, "--data", join(directory, "file")]);
+    assert.is(inTheWay.code, 1);
+    assert.match(inTheWay.err, /^assay: EEXIST: file already exists, mkdir /);
+
+    const foreign = join(directory, "foreign");
+    mkdirSync(foreign);
+    writeFileSync(join(foreign, "assay.db"), "not a database at all ".repeat(20));
+    const refused = await cli(["init", ...set, "--data", foreign]);
+    assert.is(refused.code, 1);
+    assert.is(refused.err, `assay: ${join(foreign, "assay.db")} is not a database of Assay: it is no SQLite database\n`);
+  }));
+
+test.run();

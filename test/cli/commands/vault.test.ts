@@ -1,0 +1,213 @@
+/** `assay vault`: the evidence moves between the data directory and a real S3 server, and at any moment one of both is complete and counts. */
+import { mkdirSync, readFileSync, rmSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
+import { evidencePath } from "../../../src/evidence/layout.ts";
+import { contentOf, digestOf, removeRoots } from "../../evidence/given.ts";
+import { answer, BUCKET, freePort, KEYS, startStorage } from "../../evidence/s3-server.ts";
+import type { Storage } from "../../evidence/s3-server.ts";
+import { BYTES, CONTENTS, DIGESTS, onData as onStorage } from "./evidence-given.ts";
+import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
+
+let storage: Storage;
+const test = suite("cli/commands/vault");
+test.before(async () => {
+  storage = await startStorage();
+});
+test.after(async () => {
+  await storage.stop();
+  removeRoots();
+});
+
+const onData = <T>(body: Parameters<typeof onStorage<T>>[1]): Promise<T> => onStorage(storage, body);
+const recorded = (directory: string): string | null => look(directory, ({ evidencePlace }) => evidencePlace.current());
+
+test("evidence moves to the storage and back, checked, and the database names the place where it is", async () => {
+  await onData(async ({ directory, place, vault, inDirectory, onStorage }) => {
+    const there = await vault("migrate", "--to", place);
+    assert.equal(there, {
+      code: 0, err: "",
+      out: `3 files of ${BYTES} bytes are in ${place}, 3 of them newly copied\n` +
+        `the evidence is kept there now: start the server with --evidence-store ${place}\n` +
+        `the old place, the data directory ${directory}, was left as it is\n`,
+    });
+    assert.equal([recorded(directory), inDirectory(), onStorage()], [place, DIGESTS, DIGESTS]);
+    const status = await vault("status", "--json");
+    assert.equal([status.code, JSON.parse(status.out)], [0, { place, files: 3, bytes: BYTES, reachable: true, why: null }]);
+    assert.is((await vault("migrate", "--to", place)).out, `the evidence is kept in ${place} already; nothing to do\n`);
+
+    rmSync(join(directory, "evidence"), { recursive: true });
+    const back = await vault("migrate", "--to", "directory", "--remove-source", "--json");
+    assert.equal([back.code, JSON.parse(back.out)], [0, { from: place, to: "directory", switched: true, files: 3, bytes: BYTES, copied: 3, unnamed: 0, lost: [], removed: 3 }]);
+    assert.equal([recorded(directory), inDirectory(), onStorage()], ["directory", DIGESTS, []]);
+    for (const content of CONTENTS) assert.ok(readFileSync(evidencePath(join(directory, "evidence"), digestOf(content))).equals(content));
+    assert.equal(auditOf(directory).filter((line) => line.startsWith("vault migrate")), [
+      `vault migrate evidence.moved ${place} {"from":"directory"}`, `vault migrate evidence.moved directory {"from":"${place}"}`,
+    ]);
+  });
+});
+
+test("what is there is not copied again, and what is there in part is replaced", async () => {
+  await onData(async ({ place, vault, prefix, onStorage, directory }) => {
+    const copied = await vault("copy", "--to", place, "--json");
+    assert.equal([copied.code, JSON.parse(copied.out).copied, JSON.parse(copied.out).switched], [0, 3, false]);
+    assert.is(recorded(directory), "directory");
+    storage.requests();
+    assert.is(JSON.parse((await vault("copy", "--to", place, "--json")).out).copied, 0);
+    assert.equal(storage.requests().filter((line) => line.startsWith("PUT ")), []);
+
+    const [first = "", second = ""] = DIGESTS;
+    const keyOf = (digest: string): string => storage.fileOf(`${prefix}/${digest.slice(0, 2)}/${digest.slice(2)}`);
+    truncateSync(keyOf(first), 5);
+    const changed = readFileSync(keyOf(second));
+    changed[0] = (changed[0] ?? 0) ^ 1;
+    writeFileSync(keyOf(second), changed);
+    // The one of another size is replaced; the store has one of the right size, and tells no checksum: only its bytes tell.
+    const migrated = await vault("migrate", "--to", place, "--json");
+    assert.equal([migrated.code, recorded(directory)], [1, "directory"]);
+    assert.match(migrated.err, `evidence ${second} lies at the target with other content of the same size; remove it there`);
+    unlinkSync(keyOf(second));
+    assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 1);
+    assert.equal([recorded(directory), onStorage()], [place, DIGESTS]);
+  });
+});
+
+test("a store that fails half way, or is down, switches nothing, and the next run goes on", async () => {
+  await onData(async ({ directory, place, vault, onStorage, env }) => {
+    let uploads = 0;
+    const end = storage.breaks((incoming, outgoing, pass) => {
+      if (incoming.method !== "PUT") return pass();
+      uploads += 1;
+      if (uploads === 1) return pass();
+      incoming.resume();
+      answer(outgoing, 403, "AccessDenied");
+    });
+    const failed = await vault("migrate", "--to", place);
+    end();
+    assert.equal([failed.code, failed.out, recorded(directory)], [1, "", "directory"]);
+    assert.match(failed.err, /AccessDenied.*status 403.*Nothing was switched; what was copied stays, run this again to go on/s);
+    assert.is(onStorage().length, 1);
+    assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 2);
+
+    const down = { ...env, ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}` };
+    const status = await cli(["vault", "status"], { env: down });
+    assert.is(status.code, 1);
+    assert.match(status.out, /it gives no answer: .*ECONNREFUSED/);
+    const back = await cli(["vault", "migrate", "--to", "directory", "--remove-source"], { env: down });
+    assert.equal([back.code, recorded(directory), onStorage()], [1, place, DIGESTS]);
+  });
+});
+
+test("a stop in the middle switches nothing", async () => {
+  await onData(async ({ directory, place, env }) => {
+    const running = start(["vault", "migrate", "--to", place], { env });
+    const end = storage.breaks((incoming, _, pass) => {
+      if (incoming.method === "PUT") void running.stop();
+      setImmediate(pass);
+    });
+    const { code, err } = await running.ended;
+    end();
+    assert.is(code, 1);
+    assert.match(err, "stopped by SIGTERM; nothing was switched");
+    assert.is(recorded(directory), "directory");
+  });
+});
+
+test("evidence that is lost already is named and keeps the move, unless it may be missing", async () => {
+  await onData(async ({ directory, place, vault }) => {
+    const [missing = "", damaged = ""] = DIGESTS;
+    const at = (digest: string): string => evidencePath(join(directory, "evidence"), digest);
+    rmSync(at(missing));
+    rmSync(at(damaged));
+    writeFileSync(at(damaged), "something else");
+    const refused = await vault("migrate", "--to", place);
+    assert.equal([refused.code, recorded(directory)], [5, "directory"]);
+    assert.is(refused.err, `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: nothing was switched; with --allow-missing the rest is moved without them\n`);
+    const moved = await vault("migrate", "--to", place, "--allow-missing");
+    assert.equal([moved.code, recorded(directory)], [0, place]);
+    assert.match(moved.out, `evidence ${missing} is missing in the old place\nevidence ${damaged} is damaged in the old place\n`);
+  });
+});
+
+test("young files that nobody names yet go along, old ones do not", async () => {
+  await onData(async ({ directory, place, vault, onStorage }) => {
+    const young = contentOf(77, 77);
+    const path = evidencePath(join(directory, "evidence"), digestOf(young));
+    mkdirSync(join(path, ".."), { recursive: true });
+    writeFileSync(path, young);
+    assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).unnamed, 1);
+    assert.equal(onStorage(), [...DIGESTS, digestOf(young)].sort());
+  });
+});
+
+test("a directory that a server uses is not migrated, but copied", async () => {
+  await onData(async ({ directory, place, vault }) => {
+    const lock = lockDirectory(directory);
+    const refused = await vault("migrate", "--to", place);
+    assert.is(refused.code, 4);
+    assert.match(refused.err, "is in use by another Assay process");
+    assert.is(JSON.parse((await vault("copy", "--to", place, "--json")).out).copied, 3);
+    lock.release();
+  });
+});
+
+test("wrong words are refused, and missing keys told", async () => {
+  await onData(async ({ directory, place, vault }) => {
+    for (const to of [[], ["--to", "elsewhere"], ["--to", "s3://"]]) {
+      const refused = await vault("migrate", ...to);
+      assert.equal([refused.code, refused.err], [2, "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\nassay: see assay help vault migrate\n"]);
+    }
+    const keyless = await cli(["vault", "migrate", "--to", place, "--data", directory]);
+    assert.equal([keyless.code, keyless.err], [1, `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`]);
+    const aws = await cli(["vault", "migrate", "--to", place, "--data", directory, "--s3-endpoint", storage.endpoint], { env: { AWS_ACCESS_KEY_ID: KEYS.accessKey, AWS_SECRET_ACCESS_KEY: KEYS.secretKey } });
+    assert.is(aws.code, 0);
+  });
+});
+
+const serve = (directory: string, env: Record<string, string>, ...words: string[]) =>
+  start(["serve", "--data", directory, "--listen", "127.0.0.1:0", ...words], { env });
+
+test("a server is refused on another place than the one that holds the evidence", async () => {
+  await onData(async ({ directory, place, vault, env }) => {
+    const early = await serve(directory, env, "--evidence-store", place).ended;
+    assert.is(early.code, 1);
+    assert.match(early.err, `the evidence is kept in the data directory, but --evidence-store is ${place}: leave out --evidence-store`);
+    assert.match(early.err, `or move it to ${place} with assay vault migrate --to ${place}`);
+    await vault("migrate", "--to", place);
+    const { ASSAY_S3_ENDPOINT: _, ASSAY_S3_ACCESS_KEY: __, ASSAY_S3_SECRET_KEY: ___, ...plain } = env;
+    const late = await serve(directory, plain).ended;
+    assert.match(late.err, `the evidence is kept in ${place}, but no --evidence-store is given: give --evidence-store ${place}`);
+    const right = serve(directory, env, "--evidence-store", place);
+    await right.wrote(/listening on/);
+    assert.is((await right.stop()).code, 0);
+    const other = await cli(["vault", "status"], { env: { ...env, ASSAY_EVIDENCE_STORE: `${place}/other` } });
+    assert.equal([other.code, other.out], [1, ""]);
+    assert.match(other.err, `the evidence is kept in ${place}, but --evidence-store is ${place}/other`);
+  });
+});
+
+test("a fresh directory takes the place that is configured, and any other until it holds evidence", async () => {
+  await inDirectory(async (directory) => {
+    const env = { ASSAY_S3_ENDPOINT: storage.endpoint, ASSAY_S3_ACCESS_KEY: KEYS.accessKey, ASSAY_S3_SECRET_KEY: KEYS.secretKey };
+    for (const words of [[`s3://${BUCKET}/fresh`], [], [`s3://${BUCKET}/other`]]) {
+      const running = serve(directory, words.length > 0 ? env : {}, ...words.flatMap((place) => ["--evidence-store", place]));
+      await running.wrote(/listening on/);
+      assert.is((await running.stop()).code, 0);
+      assert.is(recorded(directory), words[0] ?? "directory");
+    }
+  });
+});
+
+test("a server starts although its storage is down, and says so", async () => {
+  await inDirectory(async (directory) => {
+    const env = { ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}`, ASSAY_S3_ACCESS_KEY: "a", ASSAY_S3_SECRET_KEY: "b" };
+    const running = serve(directory, env, "--evidence-store", `s3://${BUCKET}/down`);
+    await running.wrote(/listening on/);
+    await running.wrote(/the storage of the evidence does not answer.*503/);
+    assert.is((await running.stop()).code, 0);
+  });
+});
+
+test.run();

@@ -1,0 +1,58 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { namespaceOf, searchForm, vcsInstanceOf, withoutEmptyLevels } from "../../../src/domain/network/repository-url.ts";
+
+const test = suite("domain/network/repository-url");
+
+test("the instance of a code host is what its address says, in one spelling", () => {
+  const cases: [url: string, instance: string][] = [
+    ["https://github.com/acme/shop", "github.com"],
+    ["https://GitHub.COM/acme/shop", "github.com"],
+    ["https://github.com", "github.com"],
+    ["https://github.com?x=1", "github.com"],
+    ["https://github.com#x", "github.com"],
+    ["https://git.acme.test:8443/shop", "git.acme.test:8443"],
+    ["https://github.com:443/acme", "github.com"],
+    ["https://github.com:/acme", "github.com"],
+    ["http://git.test:80/x", "git.test"],
+    ["http://git.test:443/x", "git.test:443"],
+    ["ssh://git@git.test:22/x", "git.test"],
+    ["SSH://git@git.test:7999/x", "git.test:7999"],
+    ["git://git.test:9418/x", "git.test"],
+    ["svn://svn.test:3690/x", "svn.test"],
+    ["https://ada:secret@git.test/x", "git.test"],
+    ["https://ada@corp@git.test/x", "git.test"],
+    ["https://[2001:DB8::1]:8443/x", "[2001:db8::1]:8443"],
+    ["https://[2001:db8::1]/x", "[2001:db8::1]"],
+    ["https://git.test/a@b:c", "git.test"],
+    ["no address", ""],
+    ["", ""],
+  ];
+  for (const [url, instance] of cases) assert.is(vcsInstanceOf(url), instance, url);
+});
+
+test("an address of any length is read in linear time", () => {
+  for (const url of [`https://${"a@".repeat(40_000)}`, `https://${":1".repeat(40_000)}`, `${"a".repeat(80_000)}`]) assert.type(vcsInstanceOf(url), "string");
+});
+
+test("a namespace is what was reported, else what stands before the last part of the name", () => {
+  const cases: [name: string, path: string[] | null, namespace: string][] = [
+    ["acme/shop", null, "acme"],
+    ["acme/web/shop", null, "acme/web"],
+    ["shop", null, ""],
+    ["/shop", null, ""],
+    ["acme//shop", null, "acme"],
+    ["acme/shop", [], "acme"],
+    ["shop", ["acme", "web"], "acme/web"],
+    ["acme/web/shop", ["acme"], "acme"],
+    ["acme/shop", ["", "/other/"], "other"],
+  ];
+  for (const [name, path, namespace] of cases) assert.is(namespaceOf(name, path), namespace, `${name} ${JSON.stringify(path)}`);
+  assert.is(withoutEmptyLevels("//a///b/"), "a/b");
+});
+
+test("a search ignores the case of all letters", () => {
+  assert.is(searchForm("Größe/ÄÖ"), "größe/äö");
+});
+
+test.run();

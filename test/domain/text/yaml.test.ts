@@ -1,0 +1,218 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { isMap, isScalar, isSeq } from "yaml";
+import type { Scalar } from "yaml";
+import { isNullNode, PLAIN, readYaml, shownNode } from "../../../src/domain/text/yaml.ts";
+import type { YamlLimits, YamlText } from "../../../src/domain/text/yaml.ts";
+
+const LIMITS: YamlLimits = { tokens: 1_000, nesting: 10, characters: 20_000_000, problems: 5 };
+const MB = 1_048_576;
+const read = (text: string, limits = LIMITS): YamlText => readYaml(text, { limits });
+
+/** Problems as `line:column kind: text`. */
+const listed = ({ problems }: YamlText): string[] => problems.map(({ line, column, kind, text }) => `${line}:${column} ${kind}: ${text}`);
+
+const any = suite("domain/text/yaml");
+
+any("a text is read, with places", () => {
+  const { root, problems, brokenAt, place } = read("\ufeff# head\r\na:\r\n  - b: 1\n# tail\n");
+  assert.equal([problems, brokenAt, String(root)], [[], null, '{"a":[{"b":1}]}']);
+  assert.equal(place(root), { line: 2, column: 1 });
+  assert.equal(place(null), { line: 2, column: 1 });
+  assert.equal(place(-1_000), { line: 1, column: 1 });
+  assert.equal(place(1_000), { line: 5, column: 1 });
+});
+
+any("nothing and null are told apart", () => {
+  for (const text of ["", "# only this", "\n \n", "\ufeff"]) assert.equal([read(text).root, listed(read(text))], [null, []], text);
+  for (const text of ["null", "~", "---\n"]) assert.ok(read(text).root !== null && isNullNode(read(text).root), text);
+  assert.ok([null, undefined, read("~").root].every(isNullNode));
+  assert.not.ok(isNullNode(read("''").root));
+});
+
+any("every problem at once, in the order of the text", () => {
+  const table: [text: string, problems: string[]][] = [
+    ["a: @x\nb: c: d\n", ["1:4 syntax: Plain value cannot start with reserved character @", "2:4 syntax: Nested mappings are not allowed in compact mappings"]],
+    ["a: *\nb: [", ["1:4 alias: Alias cannot be an empty string", "2:5 syntax: Flow sequence in block collection must be sufficiently indented and end with a ]"]],
+    ["a: !x 1\nb: *y\n--- c", ["1:4 tag: Unresolved tag: !x", "2:4 anchor: the alias *y has no anchor before it", "3:1 documents: a second document begins here, one file holds one document"]],
+    ["]\n]", ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:1 syntax: Unexpected flow-seq-end token in YAML document"]],
+    ["a: 1\n--- }\n--- }\n--- }", ["2:1 documents: a second document begins here, one file holds one document", "2:5 syntax: Unexpected flow-map-end token in YAML document"]],
+    // A limit does not hide what was found before it.
+    [`]\n${"[".repeat(20)}`, ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:11 nesting: more than 10 levels deep"]],
+  ];
+  for (const [text, expected] of table) assert.equal(listed(read(text)), expected, text);
+});
+
+any("the first syntax error is where trust ends", () => {
+  for (const [text, at] of [["a: 1\nb: @x\nc: }", 8], ["a: }\nb: @x", 3], ["a: !x y\nb: *z", null]] as const) {
+    assert.is(read(text).brokenAt, at, text);
+    assert.ok(read(text).root !== null, text);
+  }
+});
+
+any("a character that YAML does not have is refused wherever it stands", () => {
+  for (const [character, name] of [["\0", "0000"], ["\x1b", "001B"], ["\x7f", "007F"], ["\x9b", "009B"], ["\ud800", "D800"], ["\udfff", "DFFF"], ["\uffff", "FFFF"]]) {
+    const problem = `character: the character U+${name} is not allowed in YAML`;
+    for (const [text, place] of [
+      [`#${character}\na: b\n`, "1:2"],
+      [`\ufeff#${character}\na: b\n`, "1:2"],
+      [`\n # ${character}\na: b`, "2:4"],
+      [`a: b\n#\n# x${character}`, "3:4"],
+      [`a: b # ${character}\n`, "1:8"],
+      [`a: b${character}`, "1:5"],
+      [`a: "${character}"`, "1:5"],
+    ]) {
+      assert.equal(listed(read(text ?? "")), [`${place} ${problem}`], JSON.stringify(text));
+      assert.equal(listed(readYaml(text ?? "", PLAIN)), [`${place} ${problem}`], JSON.stringify(text));
+    }
+  }
+  assert.equal(listed(read(`a: "\t\x85\xa0\ufeff\ufffd\u{10ffff}\\0" # \u2028\r\n`)), []);
+  assert.is(read("#\0\0\0\0\0\0\0").problems.length, LIMITS.problems);
+});
+
+any("aliases stand for the latest anchor before them", () => {
+  const { root, problems, resolve } = read("a: &x 1\nb: *x\nc: &x 2\nd: *x\n");
+  assert.equal(problems, []);
+  const values = isMap(root) ? root.items.map(({ value }) => resolve(value)) : [];
+  assert.equal(values.map((node) => isScalar(node) && node.value), [1, 1, 2, 2]);
+  const cycle = read("&x [*x]");
+  const inside = isSeq(cycle.root) ? cycle.resolve(cycle.root.items[0]) : null;
+  assert.ok(inside === cycle.root);
+  const lost = read("*x");
+  assert.ok(lost.resolve(lost.root) === lost.root);
+});
+
+any("YAML is 1.2, core schema, whatever a directive says", () => {
+  const { root, problems } = read("%YAML 1.1\n---\n[yes, 010, 0x10, 1_0, TRUE, ~, 2001-01-01, {<<: {a: 1}}]");
+  assert.equal([problems, root?.toJSON()], [[], ["yes", 10, 16, "1_0", true, null, "2001-01-01", { "<<": { a: 1 } }]]);
+});
+
+any("places inside scalars", () => {
+  const text = "- ab\n  cd\n- 'it''s'\n- |\n  x\n  yz\n";
+  const { root, placeInside } = read(text);
+  const scalars = (isSeq(root) ? root.items : []) as Scalar[];
+  const at = (index: number, offset: number): string => {
+    const { line, column } = placeInside(scalars[index] as Scalar, offset);
+    return `${line}:${column}`;
+  };
+  assert.equal([at(0, 0), at(0, 3), at(0, 4), at(0, 99)], ["1:3", "2:3", "2:4", "2:5"]);
+  assert.equal([at(1, 1), at(1, 3)], ["3:5", "3:3"]);
+  assert.equal([at(2, 0), at(2, 3)], ["5:3", "6:4"]);
+});
+
+any("values are shown in one short line", () => {
+  const { root } = read(`[a, 1.50, ~, , "", "\\n\\ud800\\e", {a: b}, [c], *x, ${"9".repeat(100)}, TRUE]`.replace(", ,", ","));
+  const shown = isSeq(root) ? root.items.map(shownNode) : [];
+  assert.equal(shown, ["a", "1.50", "~", "", "\\u000a\\ud800\\u001b", "{...}", "[...]", "*x, an alias without anchor", `${"9".repeat(80)}...`, "TRUE"]);
+  assert.equal([shownNode(null), shownNode(undefined), shownNode(read("---\n").root)], ["null", "null", "null"]);
+});
+
+/** Each would overflow the stack, or take minutes, in a reader without limits. */
+const HOSTILE: [what: string, text: string, problem: RegExp][] = [
+  ["flow lists", "[".repeat(MB), /nesting: more than 10 levels deep/],
+  ["flow maps", "{a: ".repeat(MB / 4), /nesting/],
+  ["compact lists", "- ".repeat(MB / 2), /nesting/],
+  ["compact maps", "a: ".repeat(MB / 3), /nesting/],
+  ["explicit keys", "? ".repeat(MB / 2), /nesting/],
+  ["indented maps", Array.from({ length: 1_000 }, (_, i) => `${" ".repeat(i)}a:\n`).join(""), /nesting/],
+  ["commas", `[${",".repeat(MB)}`, /size: the file is too large: it holds more than 1000 YAML tokens/],
+  ["anchors", "&a ".repeat(MB / 3), /size/],
+  ["tags", "!a ".repeat(MB / 3), /size/],
+  ["keys", Array.from({ length: 100_000 }, (_, i) => `k${i}: 1\n`).join(""), /size/],
+  ["aliases", `- &a []\n- [${"*a,".repeat(MB / 3)}]`, /size/],
+  ["comments in the middle", `a: 1\n${"#\n".repeat(600_000)}b: 2`, /size: the file is too large: it holds more than 1000000 comments, spaces and line ends/],
+  ["documents", `a\n${"---\n".repeat(MB / 4)}`, /^2:1 documents/],
+  ["closing brackets", "]".repeat(MB), /^1:1 syntax: Unexpected flow-seq-end token in YAML document$/],
+  ["20 million characters and one", "x".repeat(20_000_001), /^1:1 size: the file is longer than 20,000,000 characters$/],
+];
+for (const [what, text, problem] of HOSTILE) {
+  any(`hostile: ${what}`, () => {
+    const source = read(text);
+    assert.match(listed(source)[0] ?? "", problem);
+    assert.ok(source.problems.length <= LIMITS.problems);
+  });
+}
+
+any.run();
+
+const test = suite("domain/text/yaml: plain files");
+
+const plain = (text: string): YamlText => readYaml(text, PLAIN);
+
+test("a plain text is read, with places", () => {
+  const { root, problems, place } = plain("# head\na:\n  - b: 1\n");
+  assert.equal(problems, []);
+  assert.is(String(root), '{"a":[{"b":1}]}');
+  assert.equal(place(root), { line: 2, column: 1 });
+  assert.equal(place(null), { line: 2, column: 1 });
+});
+
+test("everything that expands or reinterprets is refused with its place", () => {
+  const table: [string, [number, number, string][]][] = [
+    ["a: &x 1\nb: *x", [
+      [1, 7, "anchors (&) are not supported, put quotes around a text"],
+      [2, 4, "aliases (*) are not supported, put quotes around a text"],
+    ]],
+    ["a: !!str 1\nb: !foo {}\nc: ! x", [
+      [1, 10, "tags (!) are not supported, put quotes around a text"],
+      [2, 9, "tags (!) are not supported, put quotes around a text"],
+      [3, 6, "tags (!) are not supported, put quotes around a text"],
+    ]],
+    ["%YAML 1.1\n---\na: yes", [[1, 1, "directives (%) are not supported"]]],
+    ["a: 1\n---\nb: 2\n---\nc: 3", [[2, 1, "a second document begins here, one file holds one document"]]],
+    ["a: {b: 1, b: 2, b: 3}", [
+      [1, 11, 'the key "b" stands in line 1 already'],
+      [1, 17, 'the key "b" stands in line 1 already'],
+    ]],
+    ["? [a]\n: 1", [[1, 3, "With stringKeys, all keys must be strings"]]],
+    ["a: b: c", [[1, 4, "Nested mappings are not allowed in compact mappings"]]],
+    ["\ta: 1", [[1, 1, "Tabs are not allowed as indentation"]]],
+    ["a: 'x", [[1, 6, "Missing closing 'quote"]]],
+  ];
+  for (const [text, expected] of table) {
+    assert.equal(plain(text).problems.map(({ line, column, text: problem }) => [line, column, problem]), expected, text);
+  }
+});
+
+test("messages of syntax errors repeat nothing of the file", () => {
+  for (const text of ["key: |hunter2\n x", "a: 1\n}hunter2", "[a]\n'hunter2'", "key: \"hunter2\" hunter2", "key: &hunter2 *hunter2", "key: !hunter2", "%hunter2"]) {
+    const { problems } = plain(text);
+    assert.ok(problems.length > 0, text);
+    assert.not.match(JSON.stringify(problems), "hunter2");
+  }
+});
+
+test("a bomb of aliases does not expand", () => {
+  const lines = ["a0: &a0 [x, x]", ...Array.from({ length: 30 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`)];
+  const { problems } = plain(lines.join("\n"));
+  assert.is(problems.length, 31 + 60);
+});
+
+test("nesting beyond 64 levels and texts beyond a million characters are refused", () => {
+  for (const open of ["[", "{a: ", "- ", "? ", "a: b: "]) {
+    const { root, problems } = plain(open.repeat(100_000));
+    assert.is(root, null);
+    assert.match(problems[0]?.text ?? "", /levels deep/);
+  }
+  const blocks = Array.from({ length: 1000 }, (_, i) => `${" ".repeat(i)}a:`).join("\n");
+  assert.match(plain(blocks).problems[0]?.text ?? "", "more than 64 levels deep");
+  const inside = Array.from({ length: 50 }, (_, i) => `${" ".repeat(i)}a:`).join("\n");
+  assert.equal(plain(`${inside} 1`).problems, []);
+  const long = plain(`a: ${"x".repeat(1_048_576)}`);
+  assert.is(long.root, null);
+  assert.equal(long.problems, [{ line: 1, column: 1, kind: "size", text: "the file is longer than 1,048,576 characters" }]);
+});
+
+test("garbage ends early and never throws", () => {
+  for (const text of ["}".repeat(500_000), "\u0000", "\ud800", "a\u0000: 1", "\"\\u", "!", "&", "*", "%", "---\n...\n---", "? ? ?", ": : :", "\r\r\r"]) {
+    const { problems } = plain(text);
+    assert.ok(problems.length <= 25, text.slice(0, 10));
+  }
+});
+
+test("many keys in one mapping take linear time", () => {
+  const text = Array.from({ length: 30_000 }, (_, i) => `k${i}: 1`).join("\n");
+  assert.equal(plain(text).problems, []);
+});
+
+test.run();

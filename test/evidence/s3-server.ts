@@ -1,0 +1,145 @@
+/**
+ * A real S3 server (s3rver) on loopback behind a proxy that breaks what it is told to break, and vaults that speak to it.
+ *
+ * The server is old; what of it would not stand for a store is mended here, in sight: it answers an upload before the last bytes
+ * are in the file, it makes tokens for pages with a cipher that OpenSSL dropped, and it keeps no checksums.
+ */
+import crypto from "node:crypto";
+import { once } from "node:events";
+import { statSync } from "node:fs";
+import { createServer, request } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { openS3Vault } from "../../src/evidence/s3-store.ts";
+import type { BucketSettings } from "../../src/evidence/s3-client.ts";
+import { chunks, givenRoot } from "./given.ts";
+
+export const BUCKET = "evidence";
+/** What s3rver knows callers by. */
+export const KEYS = { accessKey: "S3RVER", secretKey: "S3RVER" };
+
+type Stored = { bucket: string; key: string };
+type FileStore = { putObject(object: Stored): Promise<{ size: number }>; getResourcePath(bucket: string, key: string, kind: string): string };
+type Server = { run(): Promise<AddressInfo>; close(): Promise<void>; store: FileStore; httpServer: { closeAllConnections(): void } };
+const S3rver = createRequire(import.meta.url)("s3rver") as new (options: object) => Server;
+
+// DES is three times the same DES.
+const { createCipheriv } = crypto;
+crypto.createCipheriv = ((name: string, key: Buffer, iv: Buffer) =>
+  name === "des" ? createCipheriv("des-ede3-cbc", Buffer.concat([key, key, key]), iv) : createCipheriv(name, key, iv)) as typeof createCipheriv;
+
+/** What the proxy does with a request in place of passing it on; null: pass it on. It may answer by itself, or destroy the socket. */
+export type Fault = (request: IncomingMessage, response: ServerResponse, pass: () => void) => void;
+
+export type Storage = Awaited<ReturnType<typeof startStorage>>;
+
+/**
+ * Starts the server on an empty directory, and the proxy. `fault`, while it is set, gets every request.
+ * @param others names of further buckets
+ */
+export async function startStorage(others: readonly string[] = []) {
+  const directory = givenRoot();
+  const server = new S3rver({ address: "127.0.0.1", port: 0, silent: true, directory, configureBuckets: [BUCKET, ...others].map((name) => ({ name })), vhostBuckets: false });
+  const { store } = server;
+  const put = store.putObject.bind(store);
+  store.putObject = async (object) => {
+    const stored = await put(object);
+    while (statSync(store.getResourcePath(object.bucket, object.key, "object")).size < stored.size) await new Promise(setImmediate);
+    return stored;
+  };
+  const { port } = await server.run();
+
+  const seen: string[] = [];
+  const faults: Fault[] = [];
+  const proxy = createServer((incoming, outgoing) => {
+    const [path = ""] = (incoming.url ?? "").split("?");
+    seen.push(`${incoming.method} ${path.replace(`/${BUCKET}`, "")}`);
+    const pass = (): void => {
+      const passed = request({ port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers }, (answer) => {
+        outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+        answer.pipe(outgoing);
+      });
+      passed.on("error", () => outgoing.destroy());
+      outgoing.on("close", () => passed.destroy());
+      incoming.pipe(passed);
+    };
+    const fault = faults[0];
+    if (fault) fault(incoming, outgoing, pass);
+    else pass();
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  const endpoint = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+
+  return {
+    endpoint,
+    /** The server without the proxy. */
+    direct: `http://127.0.0.1:${port}`,
+    /** Requests since the last look, as "PUT /prefix/ab/cdef". */
+    requests: (): string[] => seen.splice(0),
+    /** Every request goes through `fault` until the function that is returned is called. */
+    breaks(fault: Fault): () => void {
+      faults.unshift(fault);
+      return () => void faults.splice(faults.indexOf(fault), 1);
+    },
+    /** The file in which the server keeps an object. */
+    fileOf: (key: string): string => store.getResourcePath(BUCKET, key, "object"),
+    directory: join(directory, BUCKET),
+    async stop() {
+      proxy.closeAllConnections();
+      proxy.close();
+      server.httpServer.closeAllConnections();
+      await server.close();
+    },
+  };
+}
+
+let lastId = 0;
+let lastPrefix = 0;
+
+/** A vault on the storage, below a prefix of its own unless one is given. */
+export function givenS3Vault({ storage, prefix = `p${++lastPrefix}`, root = givenRoot(), pageSize, ...changes }: {
+  storage: Pick<Storage, "endpoint">;
+  prefix?: string;
+  root?: string;
+  pageSize?: number;
+} & Partial<BucketSettings>) {
+  const staging = join(root, "staging");
+  const settings = { bucket: BUCKET, endpoint: storage.endpoint, region: "us-east-1", ...KEYS, sessionToken: null, authorities: null, ...changes };
+  const vault = openS3Vault({ settings, prefix, staging, ids: () => `upload-${++lastId}`, ...(pageSize === undefined ? {} : { pageSize }) });
+  return {
+    vault,
+    prefix,
+    staging,
+    keyOf: (digest: string) => `${prefix}/${digest.slice(0, 2)}/${digest.slice(2)}`,
+    async files(): Promise<string[]> {
+      const digests: string[] = [];
+      for await (const { digest } of vault.list()) digests.push(digest);
+      return digests;
+    },
+    async store(content: Buffer) {
+      const staged = await vault.stage(chunks(content, 65_536), { limit: content.length });
+      await vault.publish([staged]);
+      return staged.digest;
+    },
+  };
+}
+
+/** Resolves when nobody listens at the port that is returned. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** An answer of a store in its own words. */
+export function answer(response: ServerResponse, status: number, code: string): void {
+  response.writeHead(status, { "content-type": "application/xml" });
+  response.end(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`);
+}

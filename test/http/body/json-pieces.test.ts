@@ -1,0 +1,67 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { JsonText, stringifyJson } from "../../../src/json/text.ts";
+import { firstElements } from "../../../src/workers/sandbox/json-elements.ts";
+import { putTogether, takeApart } from "../../../src/http/body/json-pieces.ts";
+import type { Pieces } from "../../../src/http/body/json-pieces.ts";
+
+const test = suite("http/body/json-pieces");
+
+/** The longest text that is parsed in one go; texts alone cannot be cut. */
+function longest(pieces: Pieces): number {
+  if (typeof pieces === "string") return pieces.startsWith('"') ? 0 : pieces.length;
+  if (pieces.kind === "text") return 0;
+  return pieces.runs.reduce((most: number, run) => {
+    if (Array.isArray(run)) return Math.max(most, longest(run[1]));
+    if (typeof run === "object" && "elements" in run) return Math.max(most, run.elements.length);
+    if (typeof run === "object" && "properties" in run) return Math.max(most, run.properties.length);
+    return Math.max(most, longest(run as Pieces));
+  }, 0);
+}
+
+const LARGE = {
+  list: Array.from({ length: 30_000 }, (_, n) => ({ n, text: `text ${n}` })),
+  table: Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`key ${n}`, [n]])),
+  nested: [[[Array.from({ length: 20_000 }, (_, n) => n)]], "x".repeat(100_000)],
+  "__proto__ beside it": JSON.parse(`{"__proto__":{"a":1},"b":${JSON.stringify("y".repeat(50_000))}}`) as unknown,
+  small: { a: [1, null, true, "é\\\""] }, empty: [{}, []],
+};
+
+test("a large value is the same after it was taken apart, and no piece of it is long", async () => {
+  const pieces = takeApart(LARGE);
+  assert.ok(longest(pieces) <= 70_000, String(longest(pieces)));
+  const value = await putTogether(structuredClone(pieces));
+  assert.is(JSON.stringify(value), JSON.stringify(LARGE));
+  assert.is(Object.getPrototypeOf((value as typeof LARGE)["__proto__ beside it"]), Object.prototype);
+});
+
+test("small values, and null, travel as they are", async () => {
+  for (const value of [null, 7, "a", [], {}, [1, { a: "b" }], { a: { b: [] } }]) {
+    assert.type(takeApart(value), "string");
+    assert.equal(await putTogether(takeApart(value)), value);
+  }
+});
+
+test("what is asked for as text stays text, when it is an object or a list of the value itself", async () => {
+  const value = { user_data: { a: [1] }, attestation_data: "text", other: { user_data: [2] } };
+  const got = (await putTogether(takeApart(value, ["user_data", "attestation_data"]))) as Record<string, unknown>;
+  assert.instance(got["user_data"], JsonText);
+  assert.equal({ ...got, user_data: (got["user_data"] as JsonText).text }, { ...value, user_data: '{"a":[1]}' });
+  assert.is(((await putTogether(takeApart([1, 2], "whole"))) as JsonText).text, "[1,2]");
+});
+
+test("text is written among values as it is", () => {
+  const text = new JsonText('{"a":1}');
+  assert.is(stringifyJson(text), '{"a":1}');
+  assert.is(stringifyJson({ x: text, y: undefined, 'z"': [1] }), '{"x":{"a":1},"z\\"":[1]}');
+  assert.is(stringifyJson({ x: { y: text } }.x), '{"y":{"a":1}}');
+  assert.is(stringifyJson([1]), "[1]");
+});
+
+test("the first elements of a list are found in its text, and all are counted", () => {
+  for (const list of [[], [1], ["a,b", "]", '"\\"', {}], [[1, [2]], { a: [1, 2], b: "," }, null, true, -1.5]])
+    for (const most of [0, 1, 2, 9])
+      assert.equal(firstElements(JSON.stringify(list), most), { elements: list.slice(0, most).map((item) => JSON.stringify(item)), count: list.length });
+});
+
+test.run();

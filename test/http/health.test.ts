@@ -1,0 +1,95 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { buildInfo } from "../../src/assets.ts";
+import { schemaVersion } from "../../src/store/db/database.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+
+const test = suite("http/health");
+
+/** Calls `body` with a server and stops that afterwards. */
+async function withServer(body: (server: TestServer) => Promise<void>): Promise<void> {
+  const server = await startServer();
+  try {
+    await body(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+const { version, commit } = buildInfo();
+const READY = {
+  state: "ready", reason: null, version, commit, schema: schemaVersion(), clock: { state: "right", problem: null },
+};
+
+test("ready answers the bare text OK without a key, and with a bogus one", () =>
+  withServer(async (server) => {
+    for (const key of [null, "bogus"]) {
+      const answer = await server.call("GET", "//ready", { key });
+      assert.is(answer.status, 200);
+      assert.is(answer.text, "OK");
+      assert.match(answer.headers.get("Content-Type") ?? "", /^text\/plain/);
+      assert.is(answer.headers.get("Cache-Control"), "no-store");
+    }
+  }));
+
+test("readyz answers JSON with version, schema and state, without a key", () =>
+  withServer(async (server) => {
+    const answer = await server.call("GET", "//readyz", { key: null });
+    assert.is(answer.status, 200);
+    assert.match(answer.headers.get("Content-Type") ?? "", /^application\/json/);
+    assert.is(answer.headers.get("Cache-Control"), "no-store");
+    assert.equal(answer.body, READY);
+  }));
+
+test("ready and readyz are 503 when the database does not answer; healthz says that the process lives", () =>
+  withServer(async (server) => {
+    server.db.close();
+    const ready = await server.call("GET", "//ready");
+    assert.is(ready.status, 503);
+    assert.is(ready.text, "The database does not answer");
+    const readyz = await server.call("GET", "//readyz");
+    assert.is(readyz.status, 503);
+    assert.equal(readyz.body, { ...READY, state: "unavailable", reason: "The database does not answer" });
+    const alive = await server.call("GET", "//healthz");
+    assert.is(alive.status, 200);
+    assert.is(alive.text, "OK");
+  }));
+
+test("ready and readyz are 503 with the reason while the disk cannot be read", () =>
+  withServer(async (server) => {
+    server.disk.problem = "the database cannot be read (EIO)";
+    const reason = "The storage fails: the database cannot be read (EIO)";
+    const ready = await server.call("GET", "//ready");
+    assert.equal([ready.status, ready.text], [503, reason]);
+    const readyz = await server.call("GET", "//readyz");
+    assert.equal([readyz.status, readyz.body], [503, { ...READY, state: "unavailable", reason }]);
+    server.disk.problem = null;
+    assert.is((await server.call("GET", "//ready")).text, "OK");
+  }));
+
+test("a server that takes no changes is ready for reads, and readyz tells the cause", () =>
+  withServer(async (server) => {
+    server.disk.free = 10;
+    await server.room.look();
+    assert.equal([(await server.call("GET", "//ready")).status, (await server.call("GET", "//ready")).text], [200, "OK"]);
+    const { status, body } = await server.call("GET", "//readyz");
+    assert.is(status, 200);
+    assert.is(body.state, "read-only");
+    assert.match(body.reason, /^No changes are taken: the disk of the data directory has 0 MB left, and below \d+ MB \(disk-reserve\) only reads are served$/);
+  }));
+
+test("readyz tells of a clock that is not believed, and the server stays ready", () =>
+  withServer(async (server) => {
+    server.disk.clock = { state: "ahead", problem: "the clock shows a time to come" };
+    const { status, body } = await server.call("GET", "//readyz");
+    assert.equal([status, body], [200, { ...READY, clock: { state: "ahead", problem: "the clock shows a time to come" } }]);
+  }));
+
+test("probes that are answered as hoped are not logged at the level of requests", () =>
+  withServer(async (server) => {
+    for (const path of ["ready", "readyz", "healthz"]) await server.call("GET", `//${path}`);
+    assert.equal(server.lines, []);
+  }));
+
+test.run();

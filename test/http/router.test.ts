@@ -1,0 +1,303 @@
+/** From the first line of a request to the operation, and the headers of the way back. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { fresh, freshCommit, startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { dial, exchange, head, holdings, logged } from "./socket.ts";
+import type { RawAnswer } from "./socket.ts";
+
+const test = suite("http/router");
+let server: TestServer;
+let at: { org: string; key: string };
+test.before(async () => {
+  server = await startServer();
+  at = server.given.org();
+  await server.given.flow(at, { name: "flow" });
+});
+test.after(() => server.stop());
+
+const NOT_FOUND = { message: "The requested URL was not found on the server" };
+const NOT_ALLOWED = { message: "The method is not allowed for the requested URL" };
+const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+
+/** A request whose target goes out as it is written here. */
+const raw = (method: string, target: string, headers: Record<string, string> = {}, body = ""): Promise<RawAnswer> =>
+  exchange(server.url, `${method} ${target} HTTP/1.1\r\n${Object.entries({ Host: "assay.test", Authorization: `Bearer ${at.key}`, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${body}`);
+const get = (path: string, headers: Record<string, string> = {}) => raw("GET", `/api/v2${path}`, headers);
+
+/** A request whose answer is read as text: one to HEAD says that it is JSON, and has none. */
+async function bare(method: string, path: string) {
+  const response = await fetch(`${server.url}/api/v2${path}`, { method, headers: { Authorization: `Bearer ${at.key}` } });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+test("an unknown path under /api/ is a JSON 404, also where the key would not do", async () => {
+  for (const target of [
+    "/api", "/api/", "/api/v1/projects/acme", "/api/v2", "/api/v2/", "/api/v20/openapi.json", "/api/v2x", "/api/fastapi", "/api/v2/nothing", "/api/v2/flows",
+    "/api/v2/FLOWS/acme", "/api/V2/openapi.json", "/api/v2/openapi.json/", "/api/v2/../../etc/passwd", "/api//v2/openapi.json", "/api/v2//openapi.json",
+    `/api/v2/flows/${"x"}/flow/`, "/api/v2/flows//flow", "/api/v2/%66lows/x/y", "/api/v2/constructor/x", "/api/v2/__proto__/x",
+  ])
+    for (const headers of [{}, { Authorization: "nonsense" }]) {
+      const answer = await raw("GET", target, headers);
+      assert.equal([answer.status, answer.body, answer.headers["content-type"]], [404, NOT_FOUND, "application/json; charset=utf-8"], target);
+    }
+});
+
+test("a known path with another method is 405 with Allow", async () => {
+  for (const [method, path, allow] of [
+    ["POST", `/flows/${at.org}/flow`, "GET, HEAD"],
+    ["DELETE", `/flows/${at.org}`, "GET, HEAD, PUT"],
+    ["OPTIONS", `/flows/${at.org}/flow`, "GET, HEAD"],
+    ["PROPFIND", `/flows/${at.org}/flow`, "GET, HEAD"],
+    ["GET", `/flows/${at.org}/flow/rename`, "PUT"],
+    ["HEAD", `/flows/${at.org}/flow/rename`, "PUT"],
+    ["PUT", "/openapi.json", "GET, HEAD"],
+  ]) {
+    const answer = await bare(method as string, path as string);
+    assert.equal([answer.status, answer.headers.get("Allow"), answer.text], [405, allow, method === "HEAD" ? "" : JSON.stringify(NOT_ALLOWED)], `${method} ${path}`);
+  }
+});
+
+test("the alias answers as the API itself does", async () => {
+  for (const path of [`/flows/${at.org}/flow`, `/flows/${at.org}/none`, `/flows/${at.org}?page=0`, "/nothing", "/openapi.json"]) {
+    const [one, other] = [await get(path), await raw("GET", `/api/fastapi${path}`)];
+    assert.equal([other.status, other.body], [one.status, one.body], path);
+  }
+});
+
+test("a literal segment wins over a parameter", async () => {
+  const there = server.given.org({ name: "default-org" });
+  assert.equal((await get("/user/default-org", { Authorization: `Bearer ${there.key}` })).body, { default_org_name: "" });
+  // `template_file` is no flow: what reads a flow is not asked.
+  const answer = await server.call("PUT", `/flows/${at.org}/template_file`, { key: at.key, body: {} });
+  assert.equal(answer.body, { message: "Content-Type should be multipart/form-data with the part 'data_json'" });
+  const list = await get(`/attestations/${at.org}/list_attestations_for_criteria?commit_list=${freshCommit()}`);
+  assert.is(list.status, 200, list.text);
+  assert.not.match((await get(`/attestations/${at.org}/list_attestations_for_criteria2`)).text, /commit_list/);
+});
+
+test("a pattern that takes more than its operation leaves the rest to the next one", async () => {
+  const missing = (name: string) => ({ message: `Repo '${name}' not found in organization '${at.org}'` });
+  const id = "00000000-0000-0000-0000-00000000";
+  assert.equal((await get(`/repos/${at.org}/${id}/deployments`)).body, missing(id));
+  assert.equal((await get(`/repos/${at.org}/acme/deployments`)).body, missing("acme/deployments"));
+  assert.equal((await get(`/repos/${at.org}/${id}/x/deployments`)).body, missing(`${id}/x/deployments`));
+  for (const path of [`/repos/${at.org}/acme/deployments`, `/repos/${at.org}/${id}/deployments`]) {
+    const answer = await bare("PUT", path);
+    assert.equal([answer.status, answer.headers.get("Allow")], [405, "GET, HEAD"], path);
+  }
+});
+
+test("the method decides where two operations share a shape", async () => {
+  const path = `/attestations/${at.org}/flow/trail/none/generic`;
+  assert.is((await get(path)).status, 404);
+  const posted = await server.call("POST", path, { key: at.key, body: {} });
+  assert.equal([posted.status, posted.body], [400, { message: "Content-Type should be multipart/form-data with the part 'data_json'" }]);
+});
+
+test("HEAD is GET without the body, whatever the answer", async () => {
+  for (const path of [`/flows/${at.org}/flow`, `/flows/${at.org}/none`, "/nothing"]) {
+    const [got, asked] = [await bare("GET", path), await bare("HEAD", path)];
+    assert.equal([asked.status, asked.text, asked.headers.get("Content-Length")], [got.status, "", got.headers.get("Content-Length")], path);
+  }
+});
+
+// --- how a path is written
+
+test("segments are decoded after routing: an encoded slash stays inside its segment", async () => {
+  assert.is((await get(`/flows/${at.org}/%66l%6Fw`)).body.name, "flow");
+  assert.equal((await get(`/flows/${at.org}/a%2Fb`)).body, { message: `Flow named 'a/b' does not exist for organization '${at.org}'` });
+  assert.equal((await get(`/flows/${at.org}/a%20%7E%23b%3F`)).body, { message: `Flow named 'a ~#b?' does not exist for organization '${at.org}'` });
+  assert.equal((await get(`/flows/${at.org}/%25zz`)).body, { message: `Flow named '%zz' does not exist for organization '${at.org}'` });
+  assert.equal((await get(`/flows/${at.org}/%E2%82%AC`)).body, { message: `Flow named '€' does not exist for organization '${at.org}'` });
+});
+
+test("what is no encoding is taken as it stands: some clients encode nothing", async () => {
+  for (const name of ["%", "%zz", "%2", "100%", "%ff", "a%ED%A0%80", "a+b", "[x]", "a|b", '"', "{a}", "@{now}", "..%2f", "a;b=c"])
+    assert.equal((await get(`/flows/${at.org}/${name}`)).status, 404, name);
+  assert.equal((await get(`/flows/${at.org}/%zz`)).body, { message: `Flow named '%zz' does not exist for organization '${at.org}'` });
+});
+
+test("NUL in a path or a query is refused; in the organization it is nobody's", async () => {
+  const NUL = "String should not contain a NUL character";
+  for (const [path, errors] of [
+    [`/flows/${at.org}/%00`, { flow_name: NUL }],
+    [`/flows/${at.org}/flow%00.yml`, { flow_name: NUL }],
+    [`/flows/${at.org}?search_by_name=a%00`, { search_by_name: NUL }],
+    [`/flows/${at.org}?tag=a&tag=%00`, { tag: NUL }],
+  ] as const) {
+    const answer = await get(path);
+    assert.equal([answer.status, answer.body], [400, refused(errors)], path);
+  }
+  assert.is((await get("/flows/%00")).status, 403);
+  assert.is((await raw("PUT", "/api/v2/user/a%00b")).status, 400);
+});
+
+test("an absolute target is its path, whatever stands before it", async () => {
+  for (const start of ["http://assay.test", "https://elsewhere:1", "http://[", "x://", "http://a:99999999"])
+    assert.is((await raw("GET", `${start}/api/v2/flows/${at.org}/flow`)).body?.name, "flow", start);
+  for (const target of ["http://[", "http://", "*", "//", "//x/api/v2/openapi.json", "/\\", "/?", "/#"])
+    assert.is((await raw("GET", target)).status, 404, target);
+});
+
+test("a long address is no problem until it is absurd", async () => {
+  const name = "n".repeat(100_000);
+  assert.is((await get(`/flows/${at.org}/${name}`)).status, 404);
+  assert.is((await get(`/${"a/".repeat(50_000)}`)).status, 404);
+  assert.is((await get(`/flows/${"o".repeat(100_000)}`)).status, 403);
+  const absurd = await get(`/flows/${at.org}/${"n".repeat(300_000)}`);
+  assert.equal([absurd.status, absurd.body], [431, { message: "The address and the headers of the request are too long" }]);
+});
+
+// --- the query
+
+test("a list may be repeated, joined by commas, or both", async () => {
+  const commits = Array.from({ length: 4 }, () => freshCommit());
+  const [a, b, c, d] = commits as [string, string, string, string];
+  const path = `/attestations/${at.org}/list_attestations_for_criteria`;
+  for (const query of [`commit_list=${a}&commit_list=${b}`, `commit_list=${a},${b}`, `commit_list=${a},${b}&commit_list=${c},${d}`, `commit_list=${a}%2C${b}`]) {
+    const answer = await get(`${path}?${query}`);
+    assert.is(answer.status, 200, answer.text);
+  }
+  const wrong = await get(`${path}?commit_list=${a},x&commit_list=y`);
+  assert.equal(wrong.body, refused({ "commit_list.1": "String should match pattern '^[a-f0-9]{40}$' [input: x]", "commit_list.2": "String should match pattern '^[a-f0-9]{40}$' [input: y]" }));
+});
+
+test("what a list names twice it holds once", async () => {
+  const wrong = await get(`/attestations/${at.org}/list_attestations_for_criteria?commit_list=x,y,x&commit_list=y`);
+  const problem = (value: string) => `String should match pattern '^[a-f0-9]{40}$' [input: ${value}]`;
+  assert.equal(wrong.body, refused({ "commit_list.0": problem("x"), "commit_list.1": problem("y") }));
+});
+
+test("thousands of parameters are read, and more are refused instead of forgotten", async () => {
+  const path = `/attestations/${at.org}/list_attestations_for_criteria`;
+  const many = Array.from({ length: 4000 }, () => `commit_list=${freshCommit()}`).join("&");
+  assert.is((await get(`${path}?${many}`)).status, 200);
+  const junk = await get(`/flows/${at.org}?${Array.from({ length: 4999 }, (_, i) => `k${i}=v`).join("&")}&page=0`);
+  assert.equal(junk.body, refused({ page: "Input should be greater than or equal to 1 [input: 0]" }));
+  const tooMany = await get(`/flows/${at.org}?${"a&".repeat(5000)}page=1`);
+  assert.equal([tooMany.status, tooMany.body], [400, { message: "The query has more than 5000 parameters" }]);
+});
+
+test("of a single parameter the last value counts; unknown ones, also with odd names, are ignored", async () => {
+  assert.is((await get(`/flows/${at.org}?page=0&page=1&per_page=1`)).body.pagination.page, 1);
+  assert.is((await get(`/flows/${at.org}?page=1&page=0`)).status, 400);
+  for (const query of ["", "?", "?&&&", "?=", "?__proto__=1&constructor=2&toString", "?%ff=%ff", "?unknown=%00", "?page[]=1", "?%70age=1", "?a=b=c&;"])
+    assert.is((await get(`/flows/${at.org}${query}`)).status, 200, query);
+});
+
+// --- what real clients send
+
+test("calls that take nothing accept null, nothing, and whatever else a client sends with them", async () => {
+  for (const [headers, body] of [
+    [{ "Content-Type": "application/json; charset=utf-8", "Content-Length": "4" }, "null"],
+    [{ "Content-Length": "0" }, ""],
+    [{}, ""],
+    [{ "Content-Type": "application/json" }, ""],
+    [{ "Transfer-Encoding": "chunked" }, "4\r\nnull\r\n0\r\n\r\n"],
+    [{ "Content-Type": "text/plain", "Content-Length": "3" }, "{}!"],
+    [{ "Content-Type": "multipart/form-data", "Content-Length": "2" }, "{}"],
+  ] as [Record<string, string>, string][]) {
+    const name = await server.given.flow(at);
+    const archived = await raw("PUT", `/api/v2/flows/${at.org}/${name}/archive`, headers, body);
+    assert.equal([archived.status, archived.body], [200, "OK"], JSON.stringify(headers));
+    const chosen = await raw("PUT", `/api/v2/user/${at.org}`, headers, body);
+    assert.equal([chosen.status, chosen.body], [200, "OK"], JSON.stringify(headers));
+    const listed = await raw("GET", `/api/v2/flows/${at.org}/flow`, headers, body);
+    assert.equal([listed.status, listed.body.name], [200, "flow"], JSON.stringify(headers));
+  }
+});
+
+test("a body that nobody wants is read to its end, so that the connection serves the next request", async () => {
+  const wire = await dial(server.url);
+  const large = " ".repeat(500_000);
+  for (let i = 0; i < 3; i++) {
+    await wire.send(head("GET", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": large.length }));
+    await wire.send(large);
+    const answer = await wire.answer();
+    assert.equal([answer.status, answer.body.name, answer.headers["connection"]], [200, "flow", "keep-alive"]);
+  }
+  await wire.send(head("DELETE", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": 4 }) + "null");
+  assert.is((await wire.answer()).status, 405);
+  wire.vanish();
+});
+
+test("requests in a row on one connection are answered in order", async () => {
+  const wire = await dial(server.url);
+  const ask = (path: string) => head("GET", path, { Authorization: `Bearer ${at.key}` });
+  await wire.send(ask(`/flows/${at.org}/flow`) + ask("/nothing") + head("GET", "//healthz", {}));
+  assert.equal([(await wire.answer()).status, (await wire.answer()).status, (await wire.answer()).text], [200, 404, "OK"]);
+  wire.vanish();
+});
+
+// --- headers and log
+
+test("every answer carries the request's id: the client's own where it is a decent one", async () => {
+  for (const path of [`/flows/${at.org}/flow`, "/nothing"]) {
+    assert.is((await get(path, { "X-Request-ID": "my-id_1.0" })).headers["x-request-id"], "my-id_1.0");
+    for (const id of ["", "a b", "a\tb", "é", "x".repeat(101), "<script>", "a,b"])
+      assert.match((await get(path, { "X-Request-ID": id })).headers["x-request-id"] ?? "", /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{8}$/, id);
+  }
+});
+
+test("an answer tells its type and length, and nothing about what made it", async () => {
+  for (const answer of [await get(`/flows/${at.org}/flow`), await get("/nothing")]) {
+    assert.is(answer.headers["content-type"], "application/json; charset=utf-8");
+    assert.is(Number(answer.headers["content-length"]), Buffer.byteLength(answer.text));
+    assert.equal(["server", "x-powered-by", "set-cookie"].filter((name) => name in answer.headers), []);
+  }
+});
+
+test("one line is logged per request, and the key is in none, however it was sent", async () => {
+  const basic = Buffer.from(`${at.key}:`).toString("base64");
+  const ids: string[] = [];
+  for (const [headers, query] of [
+    [{ Authorization: `Bearer ${at.key}` }, ""],
+    [{ Authorization: `Basic ${basic}` }, ""],
+    [{ Authorization: at.key }, ""],
+    [{ Authorization: `bearer  ${at.key}` }, ""],
+    [{ Authorization: "x", Cookie: `session=${at.key}`, "X-Api-Key": at.key }, ""],
+    [{ Authorization: "x" }, `?api_key=${at.key}`],
+    [{ Authorization: "x" }, `?whatever=${at.key}`],
+  ] as [Record<string, string>, string][]) {
+    const id = fresh("log");
+    ids.push(id);
+    const answer = await get(`/flows/${at.org}/flow${query}`, { ...headers, "X-Request-ID": id });
+    const line = await logged(server, id);
+    assert.equal([line["status"], line["route"], line["path"], line["org"], line["method"]], [answer.status, "get_flow", `/api/v2/flows/${at.org}/flow`, at.org, "GET"]);
+    assert.not.ok(answer.text.includes(at.key));
+  }
+  for (const id of ids) assert.is(server.lines.filter((line) => line.includes(`"${id}"`) && line.includes('"status"')).length, 1);
+  const log = server.lines.join("");
+  assert.not.ok(log.includes(at.key) || log.includes(basic));
+});
+
+test("reads that SQLite itself gave up fail by their own error, and the next request is served", async () => {
+  const { flows } = server.store;
+  const { require } = flows;
+  flows.require = () => {
+    server.db.exec("ROLLBACK");
+    throw new Error("disk I/O error");
+  };
+  try {
+    const id = fresh("lost");
+    assert.is((await get(`/flows/${at.org}/flow`, { "X-Request-ID": id })).status, 500);
+    await logged(server, id);
+    const line = server.lines.find((text) => text.includes(`"${id}"`) && text.includes("unexpected error")) ?? "";
+    assert.ok(line.includes("disk I/O error"), line);
+  } finally {
+    flows.require = require;
+  }
+  assert.is((await get(`/flows/${at.org}/flow`)).status, 200);
+});
+
+test("a refusal before the operation leaves nothing behind", async () => {
+  const before = holdings(server);
+  await raw("PUT", `/api/v2/flows/${at.org}/flow/archive`, { Authorization: "Bearer nobody" });
+  await raw("PUT", `/api/v2/flows/no-such/flow/archive`);
+  await raw("PUT", `/api/v2/flows/${at.org}/flow/none`);
+  await raw("POST", `/api/v2/flows/${at.org}/flow/archive`);
+  assert.equal(holdings(server), before);
+});
+
+test.run();

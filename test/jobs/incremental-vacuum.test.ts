@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createGiveBack } from "../../src/jobs/incremental-vacuum.ts";
+import { loadAddon } from "../../src/store/db/native-addon.ts";
+import { openDatabase, openMemory } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/database.ts";
+import { spaceStore } from "../../src/store/db/incremental-vacuum.ts";
+import { Writer } from "../../src/store/db/group-commit.ts";
+
+const test = suite("jobs/incremental-vacuum");
+
+/** So many rows of a page each; `keep` of a hundred stay. */
+function filled(db: Db, rows: number, keep: number): void {
+  db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
+  const insert = db.prepare("INSERT INTO filler (text) VALUES (?)");
+  db.transaction(() => {
+    for (let row = 0; row < rows; row += 1) insert.run("x".repeat(3000));
+  })();
+  db.prepare("DELETE FROM filler WHERE id % 100 >= ?").run(keep);
+}
+
+test("new databases can give back free pages, in a file and in memory", () => {
+  const directory = mkdtempSync(join(tmpdir(), "assay-space-"));
+  try {
+    for (const db of [openDatabase(directory, 1), openMemory(), openMemory(openMemory().serialize())]) {
+      assert.is(spaceStore(db).pages().givesBack, true);
+      db.close();
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test("when a fifth of the file is free, pages are given back until a tenth is, in steps of which each is a write", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "assay-space-"));
+  const db = openDatabase(directory, 1);
+  try {
+    let batches = 0;
+    const giveBack = createGiveBack({ db, writer: new Writer(db, () => (batches += 1)), least: 1, clock: () => 0 });
+    assert.is(await giveBack(), 0);
+    filled(db, 8000, 30);
+    const { total, free } = spaceStore(db).pages();
+    assert.ok(free > total * 0.5);
+    let bytes = 0;
+    for (let given = -1; given !== 0; bytes += given) given = await giveBack();
+    const after = spaceStore(db).pages();
+    assert.is((total - after.total) * 4096, bytes);
+    assert.ok(after.free <= after.total * 0.1 + 1 && after.free >= after.total * 0.09, JSON.stringify(after));
+    assert.ok(batches > 10, `${batches}`);
+    db.pragma("wal_checkpoint(TRUNCATE)");
+    assert.is(statSync(join(directory, "assay.db")).size, after.total * 4096);
+    assert.is(db.pragma("integrity_check", { simple: true }), "ok");
+    assert.is(await giveBack(), 0, "and then no more");
+  } finally {
+    db.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test("a step that takes long is followed by smaller ones", async () => {
+  const db = openMemory();
+  filled(db, 2000, 10);
+  let now = 0;
+  const sizes: number[] = [];
+  let before = spaceStore(db).pages().total;
+  const writer = new Writer(db, () => {
+    const { total } = spaceStore(db).pages();
+    sizes.push(before - total);
+    before = total;
+  });
+  await createGiveBack({ db, writer, least: 1, clock: () => (now += 4) })();
+  assert.equal(sizes.slice(0, 6), [16, 8, 4, 2, 1, 1]);
+  assert.is(sizes.length, 50, "a turn has an end");
+});
+
+test("little that is free, or a file of an older version, is left alone", async () => {
+  const db = openMemory();
+  filled(db, 2000, 10);
+  assert.is(await createGiveBack({ db, writer: new Writer(db) })(), 0, "six megabytes");
+  assert.is(await createGiveBack({ db, writer: new Writer(db), least: 1 })() > 0, true);
+  const old = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
+  filled(old, 2000, 10);
+  assert.is(spaceStore(old).pages().givesBack, false);
+  assert.is(await createGiveBack({ db: old, writer: new Writer(old), least: 1 })(), 0);
+});
+
+test.run();

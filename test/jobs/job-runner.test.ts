@@ -1,0 +1,428 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { AppError } from "../../src/errors.ts";
+import { backoff } from "../../src/jobs/job-runner.ts";
+import { openStore } from "../../src/store/index.ts";
+import { T, clock, count, gate, given, inFile, stored, turns } from "./given.ts";
+
+const test = suite("jobs/job-runner");
+
+test("the commit that adds a job has it done, with its payload; the row goes and one line tells", async () => {
+  const calls: unknown[] = [];
+  const all = given({
+    mail: async (payload, attempt) => {
+      calls.push([payload, attempt]);
+      all.time.at += 0.25;
+    },
+  });
+  const id = await all.add("mail", { to: ["ann"], token: "s3cret" });
+  await all.runner.drained();
+  assert.equal(calls, [[{ to: ["ann"], token: "s3cret" }, 1]]);
+  assert.is(count(all), 0);
+  const [{ time: _, ...line }] = all.lines as [Record<string, unknown>];
+  assert.equal(line, { level: "info", job_id: id, kind: "mail", attempts: 1, duration_ms: 250, outcome: "done", msg: "job" });
+  assert.is(all.lines.length, 1);
+  assert.not.match(JSON.stringify(all.lines), "s3cret");
+});
+
+test("jobs of a kind run one after another, oldest due first; another kind does not wait for them", async () => {
+  const { handler, begun, end } = gate();
+  const others: unknown[] = [];
+  const { writer, store, runner } = given({ slow: handler, quick: async (payload) => void others.push(payload) });
+  await writer.run(() => {
+    store.jobs.add("slow", "b", T - 1);
+    store.jobs.add("slow", "c", T);
+    store.jobs.add("slow", "a", T - 2);
+    store.jobs.add("quick", "q", T);
+  });
+  await turns();
+  assert.equal(begun, ["a"]);
+  assert.equal(others, ["q"]);
+  await end();
+  assert.equal(begun, ["a", "b"]);
+  await end();
+  assert.equal(begun, ["a", "b", "c"]);
+  await end();
+  await runner.drained();
+});
+
+test("a kind may run several jobs at a time, none of them twice", async () => {
+  const { handler, begun, end } = gate();
+  const all = given({ slow: handler }, { parallel: { slow: 2 } });
+  for (const payload of ["a", "b", "c"]) await all.add("slow", payload);
+  await turns();
+  assert.equal(begun, ["a", "b"]);
+  await end();
+  assert.equal(begun, ["a", "b", "c"]);
+  all.runner.wake();
+  all.runner.wake();
+  await end();
+  await end();
+  await all.runner.drained();
+  assert.equal(begun, ["a", "b", "c"]);
+  assert.is(count(all), 0);
+});
+
+test("a job waits until it is due, and the timer is set for it", async () => {
+  const done: unknown[] = [];
+  const { runner, time, add } = given({ k: async (payload) => void done.push([payload, time.at]) });
+  await add("k", "later", T + 45);
+  await add("k", "soon", T + 7.5);
+  await runner.drained();
+  assert.equal(done, []);
+  assert.equal(time.alarms(), [7.5]);
+  await time.pass(7);
+  assert.equal(done, []);
+  await time.pass(1);
+  assert.equal(done, [["soon", T + 7.5]]);
+  await time.pass(60);
+  assert.equal(done, [["soon", T + 7.5], ["later", T + 45]]);
+});
+
+test("the queue is looked at every minute, for what came without a word and for a clock that was set", async () => {
+  const done: unknown[] = [];
+  const { runner, time, store, db } = given({ k: async (payload) => void done.push(payload) });
+  runner.wake();
+  assert.equal(time.alarms(), [60]);
+  openStore(db, { now: () => time.at, newId: () => "" }).jobs.add("k", "by another program");
+  store.jobs.add("k", "far away", T + 86_400);
+  await time.pass(60);
+  assert.equal(done, ["by another program"]);
+  assert.equal(time.alarms(), [60]);
+  time.at += 86_400;
+  await time.pass(0);
+  assert.equal(done, ["by another program", "far away"]);
+});
+
+test("the pause after a failure doubles up to five minutes", () => {
+  assert.equal([1, 2, 3, 8, 9, 10, 11, 5000].map(backoff), [1, 2, 4, 128, 256, 300, 300, 300]);
+});
+
+test("a job that fails is tried again later and later, until it is done", async () => {
+  const tried: unknown[] = [];
+  const all = given({
+    k: async (payload, attempt) => {
+      tried.push([payload, attempt, all.time.at - T]);
+      if (attempt < 4) throw new Error(`no answer from https://ann:pw@hook.test/${attempt}`);
+    },
+  });
+  const id = await all.add("k", "a");
+  await all.runner.drained();
+  assert.equal(stored(all.store, id), [1, 0, T + 1, "no answer from https://[hidden]@hook.test/1"]);
+  const { time: _, err, ...line } = all.lines[0] as Record<string, unknown>;
+  assert.equal(line, { level: "warn", job_id: id, kind: "k", attempts: 1, duration_ms: 0, outcome: "failed", next_attempt_at: T + 1, msg: "job" });
+  assert.is((err as { message: string }).message, "no answer from https://[hidden]@hook.test/1");
+  await all.time.pass(100);
+  assert.equal(tried, [["a", 1, 0], ["a", 2, 1], ["a", 3, 3], ["a", 4, 7]]);
+  assert.is(count(all), 0);
+  assert.equal(all.lines.map(({ outcome }) => outcome), ["failed", "failed", "failed", "done"]);
+});
+
+test("a job that fails lets the next one pass; whatever it throws is kept as a text of bounded length", async () => {
+  const done: unknown[] = [];
+  const all = given({
+    k: (payload) => {
+      if (payload === "thrown") throw null;
+      if (payload === "long") return Promise.reject("x".repeat(2000));
+      done.push(payload);
+      return Promise.resolve();
+    },
+  });
+  const [thrown, long] = [await all.add("k", "thrown"), await all.add("k", "long")];
+  await all.add("k", "good");
+  await all.runner.drained();
+  assert.equal(done, ["good"]);
+  assert.equal(stored(all.store, thrown), [1, 0, T + 1, "null"]);
+  assert.equal(stored(all.store, long), [1, 0, T + 1, "x".repeat(500)]);
+});
+
+test("a payload that cannot be read is a failure of its job", async () => {
+  const all = given({ k: async () => assert.unreachable() });
+  const id = await all.add("k", 1, T + 5);
+  all.db.prepare("UPDATE jobs SET payload_json = '{', due_at = ?").run(T);
+  await all.runner.drained();
+  assert.match(String(all.store.jobs.get(id)?.last_error), /JSON/);
+});
+
+test("a settlement runs in the write that ends its job, and says whether the job comes again", async () => {
+  const notes: unknown[] = [];
+  const turnsOf = [T + 5, T + 5, null];
+  const all = given({
+    k: async () => () => {
+      assert.ok(all.db.inTransaction);
+      notes.push(all.time.at - T);
+      return turnsOf.shift() ?? null;
+    },
+  });
+  const id = await all.add("k", 1);
+  await all.runner.drained();
+  assert.equal(stored(all.store, id), [1, 0, T + 5, null]);
+  await all.time.pass(5);
+  assert.equal(notes, [0, 5, 5]);
+  assert.is(count(all), 0);
+  assert.equal(all.lines, [], "who settles tells the log what was done");
+});
+
+test("a settlement that throws leaves job and lease, and its writes undone", async () => {
+  const all = given({
+    k: async (_, attempt) => () => {
+      all.db.exec("INSERT INTO action_numbers SELECT id, 7 FROM organizations");
+      if (attempt === 1) throw new Error("no");
+      return null;
+    },
+  });
+  all.db.exec("INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'o', 'shared', 0, 0)");
+  const id = await all.add("k", 1);
+  await all.runner.drained();
+  assert.equal(stored(all.store, id), [1, T + 60, T, null]);
+  assert.is(all.db.prepare("SELECT count(*) FROM action_numbers").pluck().get(), 0);
+  await all.time.pass(60);
+  assert.is(count(all), 0);
+  assert.is(all.db.prepare("SELECT count(*) FROM action_numbers").pluck().get(), 1);
+});
+
+test("jobs that end within a moment of each other end in one commit, and a stop does not wait for the moment", async () => {
+  const commits: number[] = [];
+  const all = given({ k: async () => () => null }, { parallel: { k: 3 }, gather: 0.05, onCommit: (writes) => commits.push(writes) });
+  await all.writer.run(() => ["a", "b", "c"].forEach((payload) => all.store.jobs.add("k", payload)));
+  await turns();
+  await turns();
+  assert.is(count(all), 3);
+  commits.length = 0;
+  await all.time.pass(0.05);
+  assert.equal(commits, [3]);
+  assert.is(count(all), 0);
+  await all.add("k", "d");
+  await turns();
+  assert.is(count(all), 1);
+  await all.runner.close();
+  assert.is(count(all), 0);
+});
+
+test("a job of a kind of which one runs at a time waits for no others", async () => {
+  const all = given({ k: async () => () => null }, { gather: 0.05 });
+  await all.add("k", "a");
+  await all.runner.drained();
+  assert.equal([count(all), all.time.at], [0, T]);
+});
+
+test("a kind that nobody handles is left alone and told once", async () => {
+  const done: unknown[] = [];
+  const all = given({ k: async (payload) => void done.push(payload) });
+  const id = await all.add("future", "x");
+  await all.add("toString", "y");
+  await all.add("k", 1);
+  await all.runner.drained();
+  await all.time.pass(600);
+  assert.equal(done, [1]);
+  assert.equal(stored(all.store, id), [0, 0, T, null]);
+  assert.equal(
+    all.lines.filter(({ level }) => level === "warn").map(({ kind, msg }) => [kind, msg]),
+    ["future", "toString"].map((kind) => [kind, "jobs of this kind are left alone: this program does not know it"]),
+  );
+});
+
+test("a long job keeps its lease for as long as it runs", async () => {
+  const { handler, end } = gate();
+  const all = given({ k: handler });
+  const id = await all.add("k", "long");
+  await turns();
+  assert.equal(stored(all.store, id), [1, T + 60, T, null]);
+  await all.time.pass(130);
+  assert.equal(stored(all.store, id), [1, T + 120 + 60, T, null]);
+  await end();
+  await all.runner.drained();
+  assert.is(count(all), 0);
+  assert.equal(all.time.alarms(), [60], "nothing is left to renew");
+});
+
+test("a lease that ran out under a job does not start it a second time here", async () => {
+  const { handler, begun, end } = gate();
+  const all = given({ k: handler }, { parallel: { k: 2 } });
+  await all.add("k", "a");
+  await turns();
+  // As after the sleep of a machine: time passed, and no timer rang.
+  all.time.at += 3600;
+  all.runner.wake();
+  await turns();
+  assert.equal(begun, ["a"]);
+  await end();
+  await all.runner.drained();
+  assert.is(count(all), 0);
+});
+
+test("two processes on one database never run the same job; it goes to the other when a lease is over", async () => {
+  await inFile(async (open) => {
+    const time = clock();
+    const [first, second] = [gate(), gate()];
+    const one = given({ k: first.handler }, { db: open(), time });
+    const two = given({ k: second.handler }, { db: open(), time });
+    await one.add("k", "a");
+    await one.add("k", "b");
+    await turns();
+    two.runner.wake();
+    await turns();
+    assert.equal([first.begun, second.begun], [["a"], ["b"]]);
+    await first.end();
+    assert.equal([first.begun, second.begun], [["a"], ["b"]], "b is leased");
+
+    // The second process hangs: its lease is not renewed.
+    time.at += 61;
+    one.runner.wake();
+    await turns();
+    assert.equal([first.begun, second.begun], [["a", "b"], ["b"]]);
+    await first.end();
+    await second.end();
+    await Promise.all([one.runner.drained(), two.runner.drained()]);
+    assert.is(count(one), 0);
+  });
+});
+
+test("after a crash the job runs again as soon as the leases of the dead process are ended", async () => {
+  await inFile(async (open) => {
+    const crashed = gate();
+    const before = given({ k: crashed.handler }, { db: open() });
+    const id = await before.add("k", "a");
+    await before.add("k", "b");
+    await turns();
+    assert.equal(crashed.begun, ["a"]);
+
+    const done: unknown[] = [];
+    const after = given({ k: async (payload, attempt) => void done.push([payload, attempt]) }, { db: open() });
+    after.runner.wake();
+    await turns();
+    assert.equal(done, [["b", 1]]);
+    assert.equal(stored(after.store, id), [1, T + 60, T, null]);
+    assert.is(await after.writer.run(() => after.store.jobs.releaseAll()), 1);
+    await after.runner.drained();
+    assert.equal(done, [["b", 1], ["a", 2]]);
+    assert.is(count(after), 0);
+  });
+});
+
+test("work that ended without its row being removed is done again", async () => {
+  const done: unknown[] = [];
+  const all = given({ k: async (_, attempt) => void done.push(attempt) });
+  all.db.exec("CREATE TRIGGER broken BEFORE DELETE ON jobs BEGIN SELECT raise(ABORT, 'broken'); END");
+  await all.add("k", "a");
+  await all.runner.drained();
+  assert.equal(done, [1]);
+  assert.is(count(all), 1);
+  assert.equal(all.lines.map(({ level, msg }) => [level, msg]), [["error", "the queue of jobs could not be read or written"]]);
+  all.db.exec("DROP TRIGGER broken");
+  await all.time.pass(59);
+  assert.equal(done, [1]);
+  await all.time.pass(1);
+  assert.equal(done, [1, 2]);
+  assert.is(count(all), 0);
+});
+
+test("a queue that cannot be written is tried again after a rest, without turning in circles", async () => {
+  const done: unknown[] = [];
+  const all = given({ k: async (payload) => void done.push(payload) });
+  all.db.exec("CREATE TRIGGER broken BEFORE UPDATE ON jobs BEGIN SELECT raise(ABORT, 'broken'); END");
+  await all.add("k", "a");
+  await all.runner.drained();
+  assert.is(all.lines.length, 1);
+  assert.equal(all.time.alarms(), [5]);
+  await all.time.pass(5);
+  assert.is(all.lines.length, 2);
+  all.db.exec("DROP TRIGGER broken");
+  await all.time.pass(5);
+  assert.equal(done, ["a"]);
+});
+
+test("settled resolves when that job is done, also after failures, and at once when it is gone", async () => {
+  const { handler, end } = gate();
+  const all = given({
+    k: handler,
+    flaky: async (_, attempt) => {
+      if (attempt === 1) throw new Error("not yet");
+    },
+  });
+  const [a, b, flaky] = [await all.add("k", "a"), await all.add("k", "b"), await all.add("flaky", 1)];
+  const told: string[] = [];
+  for (const [name, id] of Object.entries({ a, b, flaky })) void all.runner.settled(id).then(() => told.push(name));
+  void all.runner.settled(a).then(() => told.push("a too"));
+  await turns();
+  assert.equal(told, []);
+  await end();
+  assert.equal(told, ["a", "a too"]);
+  await all.runner.settled(a);
+  await all.time.pass(1);
+  assert.equal(told, ["a", "a too", "flaky"]);
+  await end();
+  assert.equal(told, ["a", "a too", "flaky", "b"]);
+  await all.runner.settled(4711);
+});
+
+test("who waits with patience is let go when it ends; the job goes on", async () => {
+  const { handler, end } = gate();
+  const all = given({ k: handler });
+  const id = await all.add("k", "a");
+  await turns();
+  let told = false;
+  void all.runner.settled(id, 10).then(() => (told = true));
+  await all.time.pass(9);
+  assert.is(told, false);
+  await all.time.pass(1);
+  assert.is(told, true);
+  assert.ok(all.store.jobs.get(id));
+  await end();
+  assert.is(all.store.jobs.get(id), null);
+});
+
+test("close waits for what runs and takes nothing more; what is left is done by the next", async () => {
+  const { handler, begun, end } = gate();
+  const all = given({ k: handler });
+  const [a, b] = [await all.add("k", "a"), await all.add("k", "b")];
+  await turns();
+  const waiting = all.runner.settled(b);
+  const outcome = waiting.catch((error: unknown) => error);
+  let closed = false;
+  const closing = all.runner.close().then(() => (closed = true));
+  await turns();
+  assert.is(closed, false);
+  await end();
+  await closing;
+  assert.equal(begun, ["a"]);
+  assert.is(all.store.jobs.get(a), null);
+  assert.equal(stored(all.store, b), [0, 0, T, null]);
+  const error = (await outcome) as AppError;
+  assert.equal([error instanceof AppError, error.code, error.message], [true, "unavailable", "The server is stopping. Please try again"]);
+  await all.runner.settled(a);
+  assert.equal(await all.runner.settled(b).catch((late: AppError) => late.code), "unavailable");
+
+  await all.add("k", "c");
+  all.runner.wake();
+  await all.time.pass(600);
+  assert.equal(begun, ["a"]);
+  assert.equal(all.time.alarms(), []);
+  await all.runner.close();
+
+  const done: unknown[] = [];
+  const next = given({ k: async (payload) => void done.push(payload) }, { db: all.db, time: all.time });
+  await next.runner.drained();
+  assert.equal(done, ["b", "c"]);
+});
+
+test("a close between the look and the lease takes nothing", async () => {
+  const all = given({ k: async () => assert.unreachable() });
+  const id = await all.add("k", "a");
+  await all.runner.close();
+  assert.equal(stored(all.store, id), [0, 0, T, null]);
+});
+
+test("a job that a job adds is done too before the queue counts as drained", async () => {
+  const done: unknown[] = [];
+  const all = given({
+    first: async () => void (await all.add("second", "x")),
+    second: async (payload) => void done.push(payload),
+  });
+  await all.add("first", 1);
+  await all.runner.drained();
+  assert.equal(done, ["x"]);
+  assert.is(count(all), 0);
+});
+
+test.run();

@@ -1,0 +1,251 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { bufferedDestination, createLogger, logRequest, redact } from "../src/log.ts";
+import type { RequestEntry } from "../src/log.ts";
+
+const capture = (level: "trace" | "info" | "error" = "trace") => {
+  const lines: string[] = [];
+  const logger = createLogger({ level, destination: { write: (line) => void lines.push(line) } });
+  const entries = (): Record<string, unknown>[] => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { logger, lines, entries };
+};
+
+const lines = suite("log: lines");
+
+lines("the time is that of the line, also when the second changes", () => {
+  const { logger, entries } = capture();
+  const clock = Date.now;
+  const times = [1_700_000_000_007, 1_700_000_000_999, 1_700_000_001_000, 1_699_999_999_120];
+  try {
+    for (const time of times) {
+      Date.now = () => time;
+      logger.info("tick");
+    }
+  } finally {
+    Date.now = clock;
+  }
+  assert.equal(entries().map(({ time }) => Date.parse(String(time))), times);
+  assert.is(entries()[0]?.["time"], "2023-11-14T22:13:20.007Z");
+});
+
+lines("a buffer hands over whole lines in order: when it is full, when it is asked, after a moment", async () => {
+  const pieces: string[] = [];
+  const buffer = bufferedDestination((text) => void pieces.push(text));
+  buffer.write("one\n");
+  buffer.write("two\n");
+  assert.equal(pieces, []);
+  buffer.flushSync();
+  buffer.flushSync();
+  assert.equal(pieces, ["one\ntwo\n"]);
+  const long = `${"x".repeat(16_384)}\n`;
+  buffer.write("three\n");
+  buffer.write(long);
+  assert.equal(pieces, ["one\ntwo\n", `three\n${long}`]);
+  const later = await new Promise<string>((resolve) => {
+    // What waits does not keep a process alive, so something else has to.
+    const alive = setInterval(() => undefined, 1_000);
+    bufferedDestination((text) => {
+      clearInterval(alive);
+      resolve(text);
+    }).write("four\n");
+  });
+  assert.is(later, "four\n");
+});
+
+lines("a fatal line does not wait in the buffer", () => {
+  const pieces: string[] = [];
+  const logger = createLogger({ level: "info", destination: bufferedDestination((text) => void pieces.push(text)) });
+  logger.error("first");
+  assert.is(pieces.length, 0);
+  logger.fatal("last");
+  assert.equal(pieces.join("").trim().split("\n").map((line) => (JSON.parse(line) as { msg: string }).msg), ["first", "last"]);
+});
+
+lines("one JSON line with level, time, fields and message", () => {
+  const { logger, lines, entries } = capture();
+  logger.info({ port: 8001 }, "listening");
+  assert.ok(lines[0]?.endsWith("}\n"));
+  const [{ time, ...rest } = {}] = entries();
+  assert.equal(rest, { level: "info", port: 8001, msg: "listening" });
+  assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+});
+
+lines("levels below the chosen one are silent", () => {
+  const { logger, entries } = capture("error");
+  logger.warn("no");
+  logger.error("yes");
+  assert.equal(entries().map(({ msg }) => msg), ["yes"]);
+});
+
+lines("a child brings its fields", () => {
+  const { logger, entries } = capture();
+  logger.child({ request_id: "r1" }).child({ org: "acme" }).warn("hm");
+  const [{ time: _, ...rest } = {}] = entries();
+  assert.equal(rest, { level: "warn", request_id: "r1", org: "acme", msg: "hm" });
+});
+
+lines("an error is logged with code, stack and cause", () => {
+  const { logger, entries } = capture();
+  const cause = Object.assign(new TypeError("inner"), { code: "E_INNER" });
+  logger.error({ err: new Error("outer", { cause }) }, "failed");
+  logger.error(new RangeError("bare"));
+  const [first, second] = entries() as [Record<string, any>, Record<string, any>];
+  assert.is(first["msg"], "failed");
+  assert.equal(Object.keys(first["err"]), ["type", "message", "stack", "cause"]);
+  assert.is(first["err"].message, "outer");
+  assert.match(first["err"].stack, /log\.test\.ts/);
+  assert.is(first["err"].cause.type, "TypeError");
+  assert.is(first["err"].cause.code, "E_INNER");
+  assert.is(second["msg"], "bare");
+  assert.is(second["err"].type, "RangeError");
+});
+
+lines.run();
+
+const secrets = suite("log: secrets");
+const TOKEN = "sEcReT-tOkEn_0123456789.abc~x";
+
+secrets("a bearer token appears on no line, whichever way it is logged", () => {
+  const { logger, lines } = capture();
+  const bearer = `Bearer ${TOKEN}`;
+  const basic = `Basic ${Buffer.from(`${TOKEN}:`).toString("base64")}`;
+  const encoded = Buffer.from(`${TOKEN}:`).toString("base64");
+  const error = Object.assign(new Error(`refused ${bearer}`, { cause: new Error(bearer) }), { code: bearer, headers: { bearer } });
+  const cyclic: Record<string, unknown> = { authorization: bearer };
+  cyclic["self"] = cyclic;
+  logger.info(`got ${bearer}`);
+  logger.info("got %s", bearer);
+  logger.info({ authorization: bearer }, "x");
+  logger.info({ headers: { Authorization: basic, "proxy-authorization": bearer, "X-Api-Key": TOKEN } }, "x");
+  logger.info({ rawHeaders: ["Authorization", bearer, "Cookie", `session=${TOKEN}`] }, "x");
+  logger.info({ list: [bearer, { text: `a "${bearer}"` }] }, "x");
+  logger.info({ map: new Map([["note", bearer]]), set: new Set([basic]) }, "x");
+  logger.info(cyclic, "x");
+  logger.error(error);
+  logger.error({ err: error });
+  logger.error({ nested: { error } }, error.message);
+  logger.info({ msg: bearer });
+  logger.child({ authorization: bearer, note: bearer }).child({ cookie: TOKEN, again: { token: TOKEN } }).info("x");
+  logger.child({ note: bearer }, { level: "info" }).info("x");
+  logger.info({ bytes: Buffer.from(TOKEN) }, "x");
+  logger.info(`GET /?api_key=${TOKEN}&x=1 http://${TOKEN}:@host/`);
+  assert.is(lines.length, 16);
+  for (const line of lines) {
+    assert.not.match(line, TOKEN);
+    assert.not.match(line, encoded);
+  }
+});
+
+secrets("fields with names of secrets are hidden in every spelling", () => {
+  const names = [
+    "authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "cookies", "key", "keys", "api_key", "apiKey", "X-API-Key", "secret",
+    "client_secret", "token", "csrf-token", "access_token", "password", "passphrase", "private_key", "x-ld-signature", "rawHeaders",
+    "session", "session_id", "sessionId", "sid", "authorization_code", "code_verifier", "id_token", "client_assertion", "s3SecretKey", "s3AccessKey", "secretAccessKey",
+    "access_key", "sessionToken", "credentials", "metricsKey", "oidcClientSecret",
+  ];
+  for (const name of names) assert.equal(redact({ [name]: "value" }), { [name]: "[hidden]" }, name);
+  assert.equal(redact({ key: null, token: undefined }), { key: null, token: undefined });
+});
+
+secrets("ordinary fields and texts stay", () => {
+  const fields = {
+    key_id: 7, tag_key: "team", org: "acme", count: 3, ok: true, none: null, text: "a key was refused; tokens: 3",
+    url: "https://acme.example/x?page=2&tag=a", when: new Date(0), big: 12n,
+  };
+  assert.equal(redact(fields), { ...fields, when: "1970-01-01T00:00:00.000Z", big: "12" });
+});
+
+secrets("texts are cleaned of credentials", () => {
+  const table: [string, string][] = [
+    ["authorization: bearer abc, next", "authorization: bearer [hidden], next"],
+    ["Basic YTpi", "Basic [hidden]"],
+    ["/x?key=abc&page=2", "/x?key=[hidden]&page=2"],
+    ["/x?page=2&access_token=abc#y", "/x?page=2&access_token=[hidden]#y"],
+    ["postgres://user:pw@host/db", "postgres://[hidden]@host/db"],
+    ["mail ops@example.com", "mail ops@example.com"],
+    ["/login/callback?code=4/0AX-y_z&state=s1", "/login/callback?code=[hidden]&state=s1"],
+    ["cookie: assay_session=abc; b=c", "cookie: [hidden]"],
+    ["Set-Cookie: __Host-assay=abc; Path=/; Secure\r\nVary: *", "Set-Cookie: [hidden]\r\nVary: *"],
+    ["authorization: AWS4-HMAC-SHA256 Credential=AKIA/20261121/eu/s3/aws4_request, SignedHeaders=host, Signature=00ff", "authorization: AWS4-HMAC-SHA256 [hidden]"],
+    ["GET /b/k?X-Amz-Credential=AKIA%2F1&X-Amz-Date=20261121&X-Amz-Security-Token=t&X-Amz-Signature=00ff", "GET /b/k?X-Amz-Credential=[hidden]&X-Amz-Date=20261121&X-Amz-Security-Token=[hidden]&X-Amz-Signature=[hidden]"],
+    ["id token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl is late", "id token [hidden] is late"],
+    ["grant_type=authorization_code&code_verifier=abc&client_assertion=def", "grant_type=authorization_code&code_verifier=[hidden]&client_assertion=[hidden]"],
+    ["error code 7, session ended, cookie missing", "error code 7, session ended, cookie missing"],
+  ];
+  for (const [text, expected] of table) assert.is(redact(text), expected);
+});
+
+secrets("large and strange values are cut and never throw", () => {
+  const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => ({ inner }), 1);
+  assert.match(JSON.stringify(redact(deep)), "[deeper]");
+  assert.equal((redact(Array.from({ length: 103 }, () => 1)) as unknown[]).slice(99), [1, "[3 more]"]);
+  assert.is(Object.keys(redact(Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`f${i}`, i]))) as object).length, 101);
+  assert.is(redact("x".repeat(16_385)), `${"x".repeat(16_384)}... (1 characters more)`);
+  const nasty = Object.defineProperty({}, "boom", { enumerable: true, get: () => { throw new Error("no"); } });
+  assert.is(redact(nasty), "[unreadable]");
+  assert.is(redact(new Date(Number.NaN)), null);
+  assert.equal(redact(JSON.parse('{"__proto__": {"token": "x"}}')), JSON.parse('{"__proto__": {"token": "[hidden]"}}'));
+  for (const text of ["bearer ", "basic\t", "?key=", "a://", "ab+", "&token=&", "eyJ", "eyJaaaaaaaa.", "cookie:", "a-a-a-a-", "?a-a-a-a-a-a-"]) redact(text.repeat(20_000));
+});
+
+secrets.run();
+
+const requests = suite("log: requests");
+
+const ENTRY: RequestEntry = {
+  method: "GET", route: "/flows/{org}", path: "/api/v2/flows/acme", status: 200, duration_ms: 3.14159, actor: "ops", org: "acme", client: "192.0.2.7",
+  request_id: "r1", bytes_in: 0, bytes_out: 120,
+};
+
+const logged = (entry: Partial<RequestEntry>): Record<string, unknown> => {
+  const { logger, entries } = capture();
+  logRequest(logger, { ...ENTRY, ...entry });
+  const [{ time: _, ...rest } = {}, ...others] = entries();
+  assert.equal(others, []);
+  return rest;
+};
+
+requests("who only asks whether all is well is told of at debug, unless it is not", () => {
+  for (const route of ["get_ready", "get_healthz", "get_metrics"]) {
+    const { logger, entries } = capture("trace");
+    for (const status of [200, 401, 503]) logRequest(logger, { ...ENTRY, route, status });
+    assert.equal(entries().map(({ level }) => level), ["debug", "info", "error"], route);
+  }
+});
+
+requests("bytes that are no request have a line without method and path", () => {
+  const line = logged({ method: null, route: null, path: null, status: 400, error_code: "HPE_INVALID_METHOD" });
+  assert.equal([line["method"], line["path"], line["client"], line["error_code"]], [null, null, "192.0.2.7", "HPE_INVALID_METHOD"]);
+});
+
+requests("one whole line", () => {
+  assert.equal(logged({}), { level: "info", ...ENTRY, duration_ms: 3.1, msg: "request" });
+  assert.equal(logged({ status: 500, error_code: "internal", error_id: "e1" }), {
+    level: "error", ...ENTRY, duration_ms: 3.1, status: 500, error_code: "internal", error_id: "e1", msg: "request failed",
+  });
+});
+
+requests("the level: error from 500, warn when slow for its size, else info", () => {
+  const table: [Partial<RequestEntry>, string][] = [
+    [{ status: 200 }, "info"], [{ status: 401 }, "info"], [{ status: 499 }, "info"], [{ status: 500 }, "error"], [{ status: 503 }, "error"],
+    [{ duration_ms: 1000 }, "info"], [{ duration_ms: 1001 }, "warn"], [{ duration_ms: 5000, status: 500 }, "error"],
+    [{ duration_ms: 90_000, bytes_in: 104_857_600 }, "info"], [{ duration_ms: 102_000, bytes_in: 104_857_600 }, "warn"],
+    [{ duration_ms: 5000, bytes_out: 5_242_880 }, "info"],
+  ];
+  for (const [entry, level] of table) assert.is(logged(entry)["level"], level, JSON.stringify(entry));
+});
+
+requests("a query and the id of a webhook are left out", () => {
+  const table: [string, string][] = [
+    ["/api/v2/flows/acme?api_key=abc", "/api/v2/flows/acme"],
+    ["/x#frag", "/x"],
+    ["/x?a\n?b", "/x"],
+    ["/api/v2/webhooks/sonar/u-n-g-u-e-s-s", "/api/v2/webhooks/[hidden]"],
+    ["/api/fastapi/webhooks/launch-darkly/abc?x", "/api/fastapi/webhooks/[hidden]"],
+    ["//prefix/api//v2//webhooks//sonar//abc", "//prefix/api//v2//webhooks/[hidden]"],
+    ["/api/v2/flows/webhooks/build", "/api/v2/flows/webhooks/build"],
+  ];
+  for (const [path, expected] of table) assert.is(logged({ path })["path"], expected);
+});
+
+requests.run();

@@ -1,0 +1,227 @@
+/** Mail to a real mail server: what arrives, what cannot be smuggled in, and what is made of each refusal. */
+import { createServer } from "node:net";
+import type { AddressInfo, Server } from "node:net";
+import { SMTPServer } from "smtp-server";
+import type { SMTPServerOptions } from "smtp-server";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { MailSettings } from "../../src/notifications/mail-client.ts";
+import type { SenderOptions } from "../../src/notifications/sender.ts";
+import { AUTHORITY, CERTIFICATE, KEY } from "./certificates.ts";
+import { email, given, names } from "./given.ts";
+
+const test = suite("notifications/mail-client");
+
+const opened: { close(): void }[] = [];
+test.after(() => {
+  for (const server of opened) server.close();
+});
+
+type Arrived = { from: string; to: string[]; text: string; secure: boolean; user: string | null };
+const refusal = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode });
+
+/** A mail server with STARTTLS, and a sender for it. `arrived` are the messages so far. */
+async function mailServer(options: SMTPServerOptions = {}, settings: Partial<MailSettings> & { login?: [string, string] } = {}, more: Partial<SenderOptions> = {}) {
+  const arrived: Arrived[] = [];
+  const server = new SMTPServer({
+    key: KEY, cert: CERTIFICATE, authOptional: true, closeTimeout: 10, logger: false,
+    onAuth: ({ username, password }, _, done) => (username === "assay" && password === "p@ss/word" ? done(null, { user: username }) : done(refusal(535, "5.7.8 no such user"))),
+    onData(stream, session, done) {
+      const chunks: Buffer[] = [];
+      stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+      stream.on("end", () => {
+        const { mailFrom, rcptTo } = session.envelope;
+        arrived.push({
+          from: mailFrom ? mailFrom.address : "", to: rcptTo.map(({ address }) => address), text: Buffer.concat(chunks).toString(),
+          secure: session.secure, user: (session.user as string | false | undefined) || null,
+        });
+        done();
+      });
+    },
+    ...options,
+  });
+  server.on("error", () => undefined);
+  opened.push({ close: () => void server.close(() => undefined) });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { arrived, ...senderFor((server.server.address() as AddressInfo).port, settings, more) };
+}
+
+function senderFor(port: number, { login, ...settings }: Partial<MailSettings> & { login?: [string, string] } = {}, more: Partial<SenderOptions> = {}) {
+  const server = { host: "mail.assay.example", port, secure: false, user: login?.[0] ?? null, password: login?.[1] ?? null, ...settings.server };
+  return given({ ca: [AUTHORITY], ...more, mail: { from: { name: "Assay", address: "assay@assay.example" }, tls: "required", ...settings, server } });
+}
+
+/** The header fields of a message, folded lines joined. */
+const fieldsOf = (text: string): Record<string, string> =>
+  Object.fromEntries((text.split("\r\n\r\n")[0] ?? "").replace(/\r\n[ \t]+/g, " ").split("\r\n").map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]));
+
+const NONE = { address: null, status: null, detail: null, retryAfter: null, left: null };
+const LOOPBACK = { ...NONE, address: "127.0.0.1" };
+
+test("a message arrives over STARTTLS, from who the operator says, to all recipients, as text and as page", async () => {
+  const { sender, arrived, bell } = await mailServer();
+  const outcome = await sender.send(email(["ann@x.example", "bob@y.example"], { subject: "Größe: prod", text: "plain\n.\ntext", html: "<b>page</b>" }));
+  assert.equal(outcome, { ...LOOPBACK, result: "accepted", told: null, status: 250 });
+  const [message] = arrived as [Arrived];
+  assert.equal([message.from, message.to, message.secure, message.user], ["assay@assay.example", ["ann@x.example", "bob@y.example"], true, null]);
+  const fields = fieldsOf(message.text);
+  assert.is(fields["from"], "Assay <assay@assay.example>");
+  assert.is(fields["to"], "ann@x.example, bob@y.example");
+  assert.is(fields["subject"], "=?UTF-8?Q?Gr=C3=B6=C3=9Fe=3A_prod?=");
+  assert.is(fields["message-id"], "<d-1@assay.example>");
+  assert.is(fields["auto-submitted"], "auto-generated");
+  assert.is(fields["date"], "Tue, 14 Nov 2023 22:13:20 +0000");
+  assert.is(fields["x-assay-delivery"], "d-1");
+  assert.match(message.text, /plain\r\n\.\r\ntext/);
+  assert.match(message.text, /<b>page<\/b>/);
+  assert.equal(bell.waiting(), []);
+});
+
+test("a user logs in, over the protected connection only", async () => {
+  const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "p@ss/word"] });
+  assert.is((await sender.send(email(["ann@x.example"]))).result, "accepted");
+  assert.equal(arrived.map(({ user, secure }) => [user, secure]), [["assay", true]]);
+});
+
+test("a wrong password is told without the password, and tried again later", async () => {
+  const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "wrong-one"] });
+  const outcome = await sender.send(email(["ann@x.example"]));
+  assert.equal([outcome.result, outcome.told, outcome.status], ["failed", "The mail server did not accept the user and password of this server", 535]);
+  assert.not.match(JSON.stringify(outcome), "wrong-one");
+  assert.equal(arrived, []);
+});
+
+test("nothing that users write becomes a header, a command or a file", async () => {
+  const { sender, arrived } = await mailServer();
+  await sender.send(email(["ann@x.example"], { subject: "a\r\nBcc: evil@x.example\r\n\r\nbody", text: "x\r\n.\r\nQUIT\r\n", html: '<img src="file:///etc/passwd">' }));
+  const [message] = arrived as [Arrived];
+  const fields = fieldsOf(message.text);
+  assert.is(fields["subject"], "a Bcc: evil@x.example body");
+  assert.is(fields["bcc"], undefined);
+  assert.equal(message.to, ["ann@x.example"]);
+  assert.match(message.text, 'src="file:///etc/passwd"');
+  assert.is(arrived.length, 1);
+});
+
+test("a recipient that is no address is left out, and a message without one is hopeless", async () => {
+  const { sender, arrived } = await mailServer();
+  const odd = ["a\r\nRCPT TO:<evil@x.example>", "ann@x.example, evil@x.example", "<evil@x.example>", "ann", "@x.example", '"evil@x.example"@y.example', "a b@x.example", "a@x..example", "a@[127.0.0.1]", "ann@x.example\nBcc: evil@x.example"];
+  assert.is((await sender.send(email([...odd, "ann@x.example"]))).result, "accepted");
+  assert.equal(arrived.map(({ to }) => to), [["ann@x.example"]]);
+  assert.equal(await sender.send(email(odd)), { ...NONE, result: "hopeless", told: "None of the recipients is a valid e-mail address" });
+  assert.is(arrived.length, 1);
+});
+
+test("without a mail server a message is hopeless, and says what to set", async () => {
+  const { sender } = given();
+  assert.equal(await sender.send(email(["ann@x.example"])), {
+    ...NONE, result: "hopeless", told: "No mail server is configured", detail: "set smtp-url and smtp-from, then assay deliveries retry",
+  });
+});
+
+test("recipients that the server puts off are left over, those that it refuses are not", async () => {
+  const { sender, arrived } = await mailServer({
+    onRcptTo: ({ address }, _, done) => done(address.startsWith("busy") ? refusal(450, "4.2.0 greylisted") : address.startsWith("gone") ? refusal(550, "5.1.1 unknown") : null),
+  });
+  const some = await sender.send(email(["ann@x.example", "busy@x.example", "gone@x.example"]));
+  assert.equal([some.result, some.told, some.left], ["failed", "The mail server did not accept the message for all recipients yet", ["busy@x.example"]]);
+  assert.is(some.detail, "busy@x.example: 450 4.2.0 greylisted; gone@x.example: 550 5.1.1 unknown");
+  assert.equal(arrived.map(({ to }) => to), [["ann@x.example"]]);
+
+  const gone = await sender.send(email(["ann@x.example", "gone@x.example"]));
+  assert.equal([gone.result, gone.told, gone.detail], ["accepted", null, "refused for some: gone@x.example: 550 5.1.1 unknown"]);
+  const none = await sender.send(email(["gone@x.example"]));
+  assert.equal([none.result, none.told, none.left], ["refused", "The mail server refused all recipients", null]);
+  const later = await sender.send(email(["busy@x.example", "gone@x.example"]));
+  assert.equal([later.result, later.left], ["failed", ["busy@x.example"]]);
+});
+
+test("what the server says to the whole message: 4xx passes, 5xx is a refusal", async () => {
+  for (const [code, result] of [[451, "failed"], [554, "refused"]] as const) {
+    const { sender } = await mailServer({ onMailFrom: (_, __, done) => done(refusal(code, "no")) });
+    const outcome = await sender.send(email(["ann@x.example"]));
+    assert.equal([outcome.result, outcome.status, outcome.told], [result, code, `The mail server answered with status ${code}`]);
+  }
+});
+
+const CERTIFICATE_REFUSED = "No secure connection to the mail server: its certificate or its TLS is not accepted";
+const NOT_SECURE = `${CERTIFICATE_REFUSED}, or it offers none`;
+
+test("protection is what the operator says: demanded, taken where it is offered, or none", async () => {
+  const plain = { hideSTARTTLS: true, disabledCommands: ["STARTTLS"] };
+  const demanded = await mailServer(plain);
+  const outcome = await demanded.sender.send(email(["ann@x.example"]));
+  assert.equal([outcome.result, outcome.told], ["failed", NOT_SECURE]);
+  assert.equal(demanded.arrived, []);
+  for (const [tls, options, secure] of [["optional", plain, false], ["optional", {}, true], ["off", {}, false]] as const) {
+    const { sender, arrived } = await mailServer({ ...options, disabledCommands: [...("disabledCommands" in options ? options.disabledCommands : [])] }, { tls });
+    assert.is((await sender.send(email(["ann@x.example"]))).result, "accepted");
+    assert.equal(arrived.map((message) => message.secure), [secure], tls);
+  }
+});
+
+test("smtps is protected from the first byte, by a certificate of the server's name", async () => {
+  const secure = { host: "mail.assay.example", secure: true } as MailSettings["server"];
+  const good = await mailServer({ secure: true }, { server: secure });
+  assert.is((await good.sender.send(email(["ann@x.example"]))).result, "accepted");
+  for (const [host, ca] of [["other.example", [AUTHORITY]], ["mail.assay.example", null]] as const) {
+    const bad = await mailServer({ secure: true }, { server: { ...secure, host } }, { ca });
+    const { result, told } = await bad.sender.send(email(["ann@x.example"]));
+    assert.equal([result, told], ["failed", CERTIFICATE_REFUSED], host);
+    assert.equal(bad.arrived, []);
+  }
+  const upgraded = await mailServer({}, { server: { ...secure, secure: false, host: "other.example" } });
+  assert.equal((await upgraded.sender.send(email(["ann@x.example"]))).told, NOT_SECURE);
+});
+
+/** Something that listens and says what the test wants; resolves `called` with the first connection. */
+async function listener(greeting: string) {
+  const server: Server = createServer();
+  let tell: () => void = () => undefined;
+  const called = new Promise<void>((resolve) => (tell = resolve));
+  let closed: () => void = () => undefined;
+  const ended = new Promise<void>((resolve) => (closed = resolve));
+  server.on("connection", (socket) => {
+    socket.on("error", () => undefined);
+    socket.on("close", closed);
+    socket.resume();
+    socket.write(greeting);
+    tell();
+  });
+  opened.push({ close: () => void server.close() });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { port: (server.address() as AddressInfo).port, called, ended, server };
+}
+
+test("a server that says nothing, or not enough, is left when the time is over", async () => {
+  for (const greeting of ["", "220 hello\r\n", "220-and\r\n220-on\r\n"]) {
+    const { port, called, ended } = await listener(greeting);
+    const { sender, bell } = senderFor(port);
+    const sending = sender.send(email(["ann@x.example"]));
+    await called;
+    assert.equal(bell.waiting(), [60]);
+    bell.ring();
+    const { result, told } = await sending;
+    assert.equal([result, told], ["failed", "The mail server did not answer within 60 seconds"]);
+    await ended;
+  }
+});
+
+test("a server that is not there, and one that is not known", async () => {
+  const { port, server } = await listener("");
+  await new Promise((resolve) => server.close(resolve));
+  const { result, told } = await senderFor(port).sender.send(email(["ann@x.example"]));
+  assert.equal([result, told], ["failed", "The mail server could not be reached"]);
+  const unknown = await senderFor(port, {}, { resolve: names({}).resolve }).sender.send(email(["ann@x.example"]));
+  assert.equal([unknown.result, unknown.told], ["failed", "The host name of the mail server was not found"]);
+});
+
+test("an answer of megabytes is not read, and what hangs up says so", async () => {
+  const { port } = await listener(`220 ${"x".repeat(1 << 20)}`);
+  assert.is((await senderFor(port).sender.send(email(["ann@x.example"]))).result, "failed");
+  const { port: second, server } = await listener("");
+  server.on("connection", (socket) => socket.end());
+  assert.is((await senderFor(second).sender.send(email(["ann@x.example"]))).result, "failed");
+});
+
+test.run();

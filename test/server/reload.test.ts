@@ -1,0 +1,135 @@
+/** `assay serve` with a certificate: what it says of files that cannot serve, and SIGHUP. */
+import { X509Certificate } from "node:crypto";
+import { chmodSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { cli, inDirectory, start } from "../cli/in-process.ts";
+import type { Started } from "../cli/in-process.ts";
+import { ENCRYPTED_KEYS, ENDED, FIRST, SECOND } from "./certificates.ts";
+import { ask, fingerprintAt, fingerprintOf } from "./client.ts";
+
+const test = suite("server/reload");
+
+const put = (directory: string, { certificate, key }: { certificate: string; key: string }): void => {
+  writeFileSync(join(directory, "tls.crt"), certificate);
+  writeFileSync(join(directory, "tls.key"), key, { mode: 0o600 });
+};
+const serve = (directory: string, ...more: string[]): string[] =>
+  ["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--tls-cert", join(directory, "tls.crt"), "--tls-key", join(directory, "tls.key"), ...more];
+const urlOf = async (server: Started): Promise<string> => /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
+const linesOf = (text: string): Record<string, any>[] => text.split("\n").filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
+
+test("serves https, tells it, and logs which certificate it is", () =>
+  inDirectory(async (directory) => {
+    put(directory, FIRST);
+    const server = start(serve(directory));
+    const url = await urlOf(server);
+    assert.match(url, /^https:\/\/127\.0\.0\.1:\d+$/);
+    assert.ok(server.out().startsWith(`listening on ${url}\nAPI reference: ${url}/api/v2/doc/\n`), server.out());
+    assert.is((await ask(url, { path: "/api/v2/openapi.json" })).body.servers[0].url, `${url}/api/v2`);
+    const { code, err } = await server.stop();
+    assert.is(code, 0);
+    const line = linesOf(err).find(({ msg }) => msg === "serving with this certificate");
+    assert.equal([line?.["subject"], line?.["names"], line?.["valid_until"]], ["O=Assay test, CN=assay.example.com", ["assay.example.com", "localhost", "127.0.0.1"], "2120-01-01T00:00:00.000Z"]);
+    assert.not.match(err, "PRIVATE KEY");
+  }));
+
+test("files that cannot serve end the start, in words, before anything is made", () =>
+  inDirectory(async (directory) => {
+    const [crt, key] = [join(directory, "tls.crt"), join(directory, "tls.key")];
+    const refused = async (pattern: string | RegExp): Promise<void> => {
+      const { code, out, err } = await cli(serve(directory));
+      assert.equal([code, out], [1, ""]);
+      assert.match(err, pattern);
+      assert.not.ok(readdirSync(directory).includes("data"), "nothing was made");
+    };
+    await refused(`cannot read ${crt}: ENOENT`);
+    put(directory, { ...FIRST, certificate: "nothing" });
+    await refused(`assay: ${crt} holds no certificate in PEM form\n`);
+    writeFileSync(crt, Buffer.from([0x30, 0x82, 0xff, 0xfe]));
+    await refused(`cannot read ${crt}: it is not UTF-8 text`);
+    put(directory, { ...FIRST, key: SECOND.key });
+    await refused(`assay: the key in ${key} does not belong to the certificate in ${crt}\n`);
+    put(directory, { ...FIRST, key: ENCRYPTED_KEYS[0] ?? "" });
+    await refused(`assay: ${key} holds an encrypted key`);
+    rmSync(key);
+    await refused(`cannot read ${key}: ENOENT`);
+    const { code, err } = await cli(["serve", "--data", directory, "--tls-cert", crt]);
+    assert.is(code, 2);
+    assert.match(err, "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too");
+  }));
+
+test("a certificate that has ended, and a key that everybody can read, serve with a warning", () =>
+  inDirectory(async (directory) => {
+    put(directory, ENDED);
+    const key = join(directory, "tls.key");
+    chmodSync(key, 0o604);
+    const server = start(serve(directory));
+    const url = await urlOf(server);
+    assert.is(await fingerprintAt(url), fingerprintOf(ENDED));
+    const { err } = await server.stop();
+    const warnings = linesOf(err).filter(({ level }) => level === "warn").map(({ msg }) => msg);
+    assert.equal(warnings, [`everybody on this machine can read the private key in ${key}: chmod 0600 ${key}`, `the certificate in ${join(directory, "tls.crt")} ended on 2021-01-01: clients will refuse it`]);
+  }));
+
+test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", () =>
+  inDirectory(async (directory) => {
+    put(directory, FIRST);
+    const server = start(serve(directory));
+    const url = await urlOf(server);
+    assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
+
+    put(directory, SECOND);
+    assert.is(await fingerprintAt(url), fingerprintOf(FIRST), "nothing is read before it is asked for");
+    server.signal("SIGHUP");
+    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
+
+    writeFileSync(join(directory, "tls.key"), FIRST.key);
+    server.signal("SIGHUP");
+    const text = await server.wrote(/cannot be used: the one in use stays/);
+    const line = linesOf(text).at(-1);
+    assert.equal([line?.["level"], line?.["problem"]], ["error", `the key in ${join(directory, "tls.key")} does not belong to the certificate in ${join(directory, "tls.crt")}`]);
+    assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
+
+    put(directory, FIRST);
+    server.signal("SIGHUP");
+    server.signal("SIGHUP");
+    await server.wrote(/(read again: new connections get it[^]*){2}/);
+    assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
+    const { code, err } = await server.stop();
+    assert.equal([code, linesOf(err).some(({ level }) => level === "warn")], [0, false]);
+  }));
+
+test("the metrics tell when the certificate that is in use ends", () =>
+  inDirectory(async (directory) => {
+    put(directory, FIRST);
+    const server = start(serve(directory, "--metrics-listen", "127.0.0.1:0"));
+    const [, url = ""] = /metrics: (http:\S+)/.exec(await server.wrote(/API reference[^]*metrics: \S+\n|metrics: \S+\n[^]*API reference/)) ?? [];
+    const told = async (): Promise<number> =>
+      Number(/^assay_certificate_end_timestamp_seconds (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
+    const endOf = ({ certificate }: { certificate: string }): number => Date.parse(new X509Certificate(certificate).validTo) / 1000;
+    assert.is(await told(), endOf(FIRST));
+    put(directory, ENDED);
+    server.signal("SIGHUP");
+    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    assert.is(await told(), endOf(ENDED));
+    put(directory, { ...SECOND, key: FIRST.key });
+    server.signal("SIGHUP");
+    await server.wrote(/cannot be used: the one in use stays/);
+    assert.is(await told(), endOf(ENDED));
+    await server.stop();
+  }));
+
+test("SIGHUP without a certificate is logged and ends nothing", () =>
+  inDirectory(async (data) => {
+    const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    const url = await urlOf(server);
+    server.signal("SIGHUP");
+    await server.wrote(/"msg":"SIGHUP: without tls-cert there is nothing to read again"/);
+    assert.is((await ask(url, { path: "/ready" })).status, 200);
+    assert.is((await server.stop()).code, 0);
+  }));
+
+test.run();

@@ -1,0 +1,122 @@
+/** Limits of time and the end of a server, on the level of connections. */
+import { connect } from "node:net";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { mostConnections } from "../../src/server/connection-limit.ts";
+import { listen, unlisten } from "../../src/server/listener.ts";
+import type { Place } from "../../src/server/listener.ts";
+import { startServer } from "../given.ts";
+import type { Network } from "../given.ts";
+import { FIRST } from "./certificates.ts";
+import { allOf, ask, dialPlain, dialTls, slowRequest } from "./client.ts";
+
+const test = suite("server/stop");
+
+const LOOPBACK: Place = { host: "127.0.0.1", port: 0 };
+const MANNERS: [string, Network][] = [["http", {}], ["https", { manners: { tls: FIRST } }]];
+const dial = (url: string) => (url.startsWith("https:") ? dialTls(url) : dialPlain(url));
+
+for (const [scheme, network] of MANNERS) {
+  test(`over ${scheme} a running request ends, a new one is refused, and connections that wait delay nothing`, async () => {
+    const server = await startServer({ network });
+    const { org, key } = server.given.org();
+    const body = JSON.stringify({ name: "late", description: "" });
+    const [silent, busy] = [await dial(server.url), await dial(server.url)];
+    const silence = allOf(silent);
+    const { answer, goesOn } = slowRequest(busy, { path: `/api/v2/flows/${org}`, key, body });
+    await goesOn;
+    busy.write(body.slice(0, 5));
+    let stopped = false;
+    const stopping = unlisten(server.server, 60).then(() => (stopped = true));
+    assert.is(await silence, "");
+    await ask(server.url, { path: "/ready" }).then(() => assert.unreachable("it still listens"), (error: Error & { code?: string }) => assert.is(error.code, "ECONNREFUSED"));
+    assert.is(stopped, false);
+    busy.write(body.slice(5));
+    assert.match(await answer, /HTTP\/1\.1 201 Created\r\n[^]*\r\nConnection: close\r\n/);
+    await stopping;
+    assert.ok(server.store.flows.find(server.store.organizations.find(org)?.id as number, "late"));
+    await server.stop();
+  });
+
+  test(`over ${scheme} a client that does not go on is cut when the patience is over`, async () => {
+    const server = await startServer({ network });
+    const { org, key } = server.given.org();
+    const socket = await dial(server.url);
+    const { answer, goesOn } = slowRequest(socket, { path: `/api/v2/flows/${org}`, key, body: "{}" });
+    await goesOn;
+    await unlisten(server.server, 0.1);
+    assert.not.match(await answer, "HTTP/1.1 200");
+    await server.stop();
+  });
+}
+
+test("a handshake that never ends is cut when the patience is over", async () => {
+  const server = await startServer({ network: { manners: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } } });
+  const socket = await dialPlain(server.url);
+  const all = allOf(socket);
+  // The beginning of a TLS record, and no more.
+  socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]));
+  await ask(server.url, { path: "/ready" });
+  await unlisten(server.server, 0.1);
+  assert.is(await all, "");
+  await server.stop();
+});
+
+test("headers that dribble in are answered with 408 and the connection closes, however often a byte comes", async () => {
+  const server = await startServer({ network: { limits: { headerTimeout: 1, requestTimeout: 2 } } });
+  const socket = await dialPlain(server.url);
+  const answer = allOf(socket);
+  socket.write("GET /api/v2/openapi.json HTTP/1.1\r\nHost: x\r\nX-Slow: ");
+  const dribble = setInterval(() => socket.writable && socket.write("a"), 20);
+  const text = await answer;
+  clearInterval(dribble);
+  assert.match(text, /^HTTP\/1\.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application\/json/);
+  assert.match(text, '{"message":"The request did not arrive in time"}');
+  const silent = await dialPlain(server.url);
+  assert.match(await allOf(silent), /^HTTP\/1\.1 408 /, "a connection that never says anything is cut too");
+  await server.stop();
+});
+
+test("a body that dribbles in ends with the time for the whole request", async () => {
+  const server = await startServer({ network: { limits: { headerTimeout: 1, requestTimeout: 1 } } });
+  const { org, key } = server.given.org();
+  const socket = await dialPlain(server.url);
+  const { answer } = slowRequest(socket, { path: `/api/v2/flows/${org}`, key, body: " ".repeat(100_000) });
+  const dribble = setInterval(() => socket.writable && socket.write(" "), 20);
+  assert.match(await answer, /HTTP\/1\.1 408 /);
+  clearInterval(dribble);
+  await server.stop();
+});
+
+test("no more connections are taken than the limit of open files leaves, and that is told", async () => {
+  let crowded = 0;
+  const server = await startServer({ network: { manners: { mostConnections: 2, crowded: () => (crowded += 1) } } });
+  const [first, second] = [await dialPlain(server.url), await dialPlain(server.url)];
+  const third = connect(Number(new URL(server.url).port), "127.0.0.1");
+  assert.is(await allOf(third), "");
+  assert.is(crowded, 1);
+  const gone = allOf(first);
+  first.end();
+  await gone;
+  second.write("GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  assert.match(await allOf(second), /^HTTP\/1\.1 200 OK/);
+  await server.stop();
+});
+
+test("the limit of connections follows from that of open files", () => {
+  const limits = (files: string): string => `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}               1048576              files     \nMax locked memory  1 2 bytes\n`;
+  assert.is(mostConnections(limits("1024")), 768);
+  assert.is(mostConnections(limits("1048576")), 1_048_320);
+  assert.is(mostConnections(limits("300")), 150, "where there is little, half of it");
+  assert.is(mostConnections(limits("unlimited")), Infinity);
+  assert.is(mostConnections(""), Infinity);
+  assert.ok(mostConnections() > 0);
+});
+
+test("idle connections stay open longer than proxies keep theirs", async () => {
+  const { server } = await listen({ callback: () => (_, response) => void response.end(), refused: () => "id" }, LOOPBACK, { headerTimeout: 5, requestTimeout: 5 });
+  assert.ok(server.keepAliveTimeout > 60_000);
+  await unlisten(server, 1);
+});
+
+test.run();

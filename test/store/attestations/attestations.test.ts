@@ -1,0 +1,218 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { AttestationFilter } from "../../../src/store/attestations/attestation-search.ts";
+import type { NewAttestation } from "../../../src/store/attestations/attestations.ts";
+import { opened, plan } from "../given.ts";
+
+const test = suite("store/attestations/attestations");
+const [FINGERPRINT, COMMIT] = ["f".repeat(64), "c".repeat(40)];
+
+/** A trail with an artifact, and short words for what happens in it. */
+function world() {
+  const all = opened();
+  const f = all.flow("f");
+  const t = all.trail(f.id, "t");
+  const artifact = all.artifact(f.id, t.id, FINGERPRINT, { referenceName: "app" });
+  const { attestations } = all.store;
+  const onTrail = (name: string, fields: Partial<NewAttestation> = {}) => {
+    const made = all.attestation(f.id, t.id, name, fields);
+    attestations.bindToTrail(t.id, made.id, name);
+    return made;
+  };
+  const made = (name: string, fields: Partial<NewAttestation> = {}) => all.attestation(f.id, t.id, name, { scope: "artifact", ...fields });
+  const bind = (id: number, name: string, to = artifact) => attestations.bindToArtifact(t.id, to, id, name);
+  const onArtifact = (name: string, fields: Partial<NewAttestation> = {}, to = artifact) => {
+    const one = made(name, fields);
+    bind(one.id, name, to);
+    return one;
+  };
+  const override = (fields: Partial<NewAttestation> = {}) => ({ type: "override", overridden_type: "generic", ...fields });
+  /** A further artifact of the trail. */
+  const another = (fingerprint: string) => all.artifact(f.id, t.id, fingerprint, { referenceName: "db" });
+  return { ...all, f, t, artifact, another, attestations, onTrail, made, bind, onArtifact, override };
+}
+const fact = (name: string, type: string, attestationId: string | null, overriddenAttestationId: string | null, isCompliant = true) => ({
+  name, type, attestationId, overriddenAttestationId, isCompliant,
+});
+
+test("a record is read back by key and by public id, and only in its own organization", () => {
+  const { store, organizationId, onTrail, attestations, f, t } = world();
+  const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
+  const { id, publicId } = onTrail("a", { description: "d", payload_json: '{"x":1}' });
+  const row = attestations.get(id);
+  assert.equal([row.public_id, row.name, row.description, row.payload_json, row.trail_id], [publicId, "a", "d", '{"x":1}', t.id]);
+  assert.equal(attestations.findByPublicId(organizationId, publicId), { ...row, flow_name: f.name, trail_name: "t" });
+  assert.is(attestations.findByPublicId(other, publicId), null);
+  assert.is(attestations.findByPublicId(organizationId, "nothing"), null);
+  assert.throws(() => attestations.get(id + 1), /attestation \d+ is gone/);
+});
+
+test("the latest of a name counts in each place, in whatever order records are bound", () => {
+  const { t, artifact, attestations, onTrail, made, bind } = world();
+  const [first, second] = [onTrail("a"), onTrail("a")];
+  attestations.bindToTrail(t.id, first.id, "a");
+  const [older, newer] = [made("a"), made("a", { is_compliant: 0 })];
+  bind(newer.id, "a");
+  bind(older.id, "a");
+  bind(older.id, "a");
+  assert.equal([attestations.current(t.id, null, "a")?.id, attestations.current(t.id, artifact, "a")?.id, attestations.current(t.id, artifact, "b")], [second.id, newer.id, null]);
+  assert.equal([...attestations.facts(t.id)], [
+    [null, [fact("a", "generic", second.publicId, null)]],
+    [artifact, [fact("a", "generic", newer.publicId, null, false)]],
+  ]);
+  assert.equal(attestations.receivedBy(artifact).map(({ name }) => name), ["a", "a"]);
+  assert.equal(attestations.latestOfArtifact(t.id, artifact).map(({ id }) => id), [newer.id]);
+});
+
+test("an override stands for the newest ordinary record of its own place, however many came between", () => {
+  const { t, artifact, attestations, onTrail, onArtifact, override } = world();
+  onTrail("a", { type: "junit" });
+  const original = onTrail("a", { type: "snyk", control: null });
+  onTrail("a", override({ original_id: original.id, overridden_type: "snyk" }));
+  const last = onTrail("a", override({ original_id: original.id, overridden_type: "snyk", is_compliant: 0 }));
+  const alone = onArtifact("a", override({ overridden_type: "jira" }));
+  assert.equal([...attestations.facts(t.id)], [
+    [null, [fact("a", "snyk", original.publicId, last.publicId, false)]],
+    [artifact, [fact("a", "jira", null, alone.publicId)]],
+  ]);
+  const ended = onTrail("a");
+  assert.equal(attestations.facts(t.id).get(null), [fact("a", "generic", ended.publicId, null)]);
+});
+
+test("an override finds what it overrides also when both came before the artifact, and in each artifact its own", () => {
+  const { t, artifact, another, attestations, made, bind, onArtifact, override } = world();
+  const second = another("e".repeat(64));
+  const early = made("a", { type: "snyk", is_compliant: 0 });
+  const own = onArtifact("a", { type: "jira" }, second);
+  const over = made("a", override({ overridden_type: "junit" }));
+  bind(over.id, "a");
+  assert.equal(attestations.facts(t.id).get(artifact), [fact("a", "junit", null, over.publicId)]);
+  bind(early.id, "a");
+  bind(over.id, "a", second);
+  assert.equal(attestations.facts(t.id).get(artifact), [fact("a", "snyk", early.publicId, over.publicId)]);
+  assert.equal(attestations.facts(t.id).get(second), [fact("a", "jira", own.publicId, over.publicId)]);
+});
+
+test("records wait for a name and a commit, and go on waiting for the next artifact", () => {
+  const { t, attestations, made } = world();
+  const waiting = (name: string, commit = COMMIT, target = "app") => {
+    const { id } = made(name, { git_commit: commit, target_artifacts_json: JSON.stringify([target]) });
+    attestations.waitForArtifact(t.id, target, commit, id);
+    attestations.waitForArtifact(t.id, target, commit, id);
+    return id;
+  };
+  const [a, again, other] = [waiting("a"), waiting("a"), waiting("b")];
+  waiting("a", "d".repeat(40));
+  waiting("a", COMMIT, "db");
+  const byFingerprint = made("c", { artifact_fingerprint: FINGERPRINT }).id;
+  const candidates = (referenceName: string | null, fingerprint = FINGERPRINT) =>
+    attestations.candidatesFor(t.id, { fingerprint, referenceName, gitCommit: COMMIT }).map(({ id }) => id);
+  assert.equal(candidates("app"), [a, again, other, byFingerprint]);
+  assert.equal(candidates("app"), candidates("app"));
+  assert.equal([candidates(null), candidates("web", "e".repeat(64))], [[byFingerprint], []]);
+  assert.equal(attestations.candidatesFor(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT }).at(-1), {
+    id: byFingerprint, name: "c", attestationId: String(byFingerprint), artifactFingerprint: FINGERPRINT, targetArtifacts: [], commit: null,
+  });
+  assert.is(attestations.latestWaiting(t.id, "app", COMMIT, "a")?.id, again);
+  assert.is(attestations.latestWaiting(t.id, "app", COMMIT, "c"), null);
+  assert.is(attestations.latestWaiting(t.id, "web", COMMIT, "a"), null);
+});
+
+test("a policy sees the latest of each name on both levels, overrides under the type and control of what they override", () => {
+  const { t, artifact, another, onTrail, onArtifact, override, attestations } = world();
+  const review = onTrail("review", { type: "pull_request" });
+  onArtifact("scan");
+  const scan = onArtifact("scan", { is_compliant: 0 });
+  const decision = onArtifact("go", { type: "system:decision", control: "C-1", control_version: 2 });
+  const over = onArtifact("go", override({ overridden_type: "generic", original_id: decision.id, is_compliant: 0 }));
+  const sibling = onArtifact("scan", {}, another("e".repeat(64)));
+  assert.ok(sibling.id > scan.id);
+  assert.equal(attestations.policyCandidates(t.id, artifact), [
+    { name: "scan", type: "generic", isCompliant: false, control: null, attestationId: scan.publicId, level: "artifact", sequence: scan.id },
+    { name: "go", type: "system:decision", isCompliant: false, control: "C-1", attestationId: over.publicId, level: "artifact", sequence: over.id },
+    { name: "review", type: "pull_request", isCompliant: true, control: null, attestationId: review.publicId, level: "trail", sequence: review.id },
+  ]);
+});
+
+/** Ids of what the lists give, as letters in the order of the reports. */
+function lists() {
+  const all = world();
+  const g = all.flow("g");
+  const u = all.trail(g.id, "u");
+  const ids = [
+    all.onTrail("a", { git_commit: COMMIT, created_at: 10 }).id,
+    all.onTrail("b", { git_commit: COMMIT, type: "snyk", is_compliant: 0, created_at: 11 }).id,
+    all.onTrail("b", { type: "override", overridden_type: "snyk", created_at: 12.5 }).id,
+    all.onArtifact("a", { created_at: 13 }).id,
+    all.attestation(g.id, u.id, "a", { created_at: 14 }).id,
+  ];
+  const letters = (rows: Iterable<{ id: number }>): string => Array.from(rows, ({ id }) => "ABCDE"[ids.indexOf(id)]).join("");
+  const everything: AttestationFilter = {
+    organizationId: all.organizationId, before: null, publicId: null, names: null, flowIds: null, types: null, isCompliant: null, from: null, to: null,
+  };
+  const search = (filter: Partial<AttestationFilter>, limit = 10) => letters(all.store.attestationSearch.search({ ...everything, ...filter }, limit));
+  return { ...all, g, u, ids, letters, search, lists: all.store.attestationLists, names: all.store.attestationSearch.names };
+}
+
+test("a search gives what fits every filter, newest first", () => {
+  const { search, ids, f, g } = lists();
+  const cases: [Partial<AttestationFilter>, string][] = [
+    [{}, "EDCBA"],
+    [{ organizationId: 99 }, ""],
+    [{ before: ids[2] as number }, "BA"],
+    [{ names: ["a"] }, "EDA"],
+    [{ names: ["a", "b", "c"] }, "EDCBA"],
+    [{ names: [] }, ""],
+    [{ flowIds: [g.id] }, "E"],
+    [{ flowIds: [f.id, g.id] }, "EDCBA"],
+    [{ flowIds: [] }, ""],
+    [{ types: ["snyk"] }, "CB"],
+    [{ types: ["override", "generic"] }, "EDCA"],
+    [{ types: [] }, ""],
+    [{ isCompliant: false }, "B"],
+    [{ from: 12, to: 13 }, "DC"],
+    [{ from: 11, to: 12 }, "B"],
+    [{ names: ["a"], flowIds: [f.id], isCompliant: true, from: 11, before: ids[4] as number }, "D"],
+  ];
+  for (const [filter, expected] of cases) assert.is(search(filter), expected, JSON.stringify(filter));
+  assert.is(search({}, 2), "ED");
+});
+
+test("lists of a flow, of a name, of an artifact, of a commit", () => {
+  const { lists: stored, names, letters, f, g, t, organizationId } = lists();
+  const span = (from: number | null, to: number | null) => [letters(stored.ofFlow(f.id, { from, to }, 10, 0)), stored.countOfFlow(f.id, { from, to })];
+  assert.equal([span(null, null), span(11, null), span(null, 11), span(12, 13), span(14, null)], [["DCBA", 4], ["DCB", 3], ["BA", 2], ["DC", 2], ["", 0]]);
+  assert.equal([letters(stored.ofFlow(f.id, { from: null, to: null }, 2, 1)), letters(stored.ofFlow(g.id, { from: null, to: null }, 2, 1))], ["CB", ""]);
+  assert.equal([letters(stored.underTrail(t.id, "b")), letters(stored.underTrail(t.id, "a")), letters(stored.underTrail(t.id, "c"))], ["CB", "A", ""]);
+  assert.equal([letters(stored.underArtifact(f.id, FINGERPRINT, "a")), letters(stored.underArtifact(g.id, FINGERPRINT, "a"))], ["D", ""]);
+  assert.equal([letters(stored.ofCommit(organizationId, COMMIT)), letters(stored.ofCommit(99, COMMIT))], ["BA", ""]);
+  assert.equal([names(organizationId), names(99)], [["a", "b"], []]);
+});
+
+test("evidence that a record names is referenced", () => {
+  const { onTrail, attestations } = world();
+  const digest = "d".repeat(64);
+  assert.is(attestations.isEvidenceReferenced(digest), false);
+  onTrail("a", { evidence_digest: digest, evidence_size: 0 });
+  assert.is(attestations.isEvidenceReferenced(digest), true);
+});
+
+test("no list and no lookup reads the whole table or sorts it", () => {
+  const { db, sql, search, f, lists: stored, letters, t, organizationId } = lists();
+  search({ names: ["a"] });
+  search({ flowIds: [f.id], before: 5 });
+  search({ names: ["a", "b"], types: ["snyk"], isCompliant: true, from: 1, to: 2 });
+  letters(stored.ofFlow(f.id, { from: 1, to: 2 }, 1, 1));
+  letters([...stored.underTrail(t.id, "a"), ...stored.ofCommit(organizationId, COMMIT)]);
+  // A package sorts the files of its own trail, by content (audit-packages.test.ts).
+  const about = sql.filter((text) => text.startsWith("SELECT") && text.includes("attestations a") && !text.includes("GROUP BY a.evidence_digest"));
+  assert.ok(about.length > 12);
+  const offences = about.flatMap((text) =>
+    plan(db, text)
+      .filter((step) => /^SCAN a\b/.test(step) || (step.includes("TEMP B-TREE") && !/current_attestations|attestation_bindings|pending_bindings/.test(text)))
+      .map((step) => `${step}: ${text}`),
+  );
+  assert.equal(offences, []);
+});
+
+test.run();

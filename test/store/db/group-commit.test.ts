@@ -1,0 +1,119 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { notFound } from "../../../src/errors.ts";
+import { openMemory } from "../../../src/store/db/database.ts";
+import type { Db } from "../../../src/store/db/database.ts";
+import { Writer } from "../../../src/store/db/group-commit.ts";
+
+const test = suite("store/db/group-commit");
+
+function given(): { db: Db; writer: Writer; batches: number[]; add(n: number): () => number; all(): unknown[] } {
+  const db = openMemory();
+  db.exec("CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT");
+  const batches: number[] = [];
+  const insert = db.prepare("INSERT INTO t (n) VALUES (?)");
+  return {
+    db,
+    // A clock that stands still: a busy machine would end a batch early.
+    writer: new Writer(db, (size) => batches.push(size), () => 0),
+    batches,
+    add: (n) => () => Number(insert.run(n).lastInsertRowid),
+    all: () => db.prepare("SELECT n FROM t ORDER BY n").pluck().all(),
+  };
+}
+
+test("writes of one turn share a commit", async () => {
+  const { writer, batches, add, all } = given();
+  assert.equal(await Promise.all([1, 2, 3].map((n) => writer.run(add(n)))), [1, 2, 3]);
+  assert.equal(all(), [1, 2, 3]);
+  assert.equal(batches, [3]);
+});
+
+test("a refusal between two writes undoes itself alone", async () => {
+  const { writer, add, all } = given();
+  const refused = writer.run(() => {
+    add(2)();
+    throw notFound("no such thing");
+  });
+  const [first, second, third] = await Promise.allSettled([writer.run(add(1)), refused, writer.run(add(3))]);
+  assert.is(first?.status, "fulfilled");
+  assert.is(third?.status, "fulfilled");
+  assert.is(second?.status, "rejected");
+  assert.is((second as PromiseRejectedResult).reason.message, "no such thing");
+  assert.equal(all(), [1, 3]);
+});
+
+test("nobody is told before the commit", async () => {
+  const { db, writer, add } = given();
+  let inside: boolean | null = null;
+  await writer.run(add(1)).then(() => (inside = db.inTransaction));
+  assert.is(inside, false);
+});
+
+test("when the batch is lost, everybody in it is told to try again and nothing is stored", async () => {
+  const { db, writer, add, all } = given();
+  const neighbour = writer.run(add(1));
+  const lost = writer.run(() => {
+    add(2)();
+    // What SQLite does by itself after a full disk.
+    db.exec("ROLLBACK");
+    throw Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
+  });
+  const results = await Promise.allSettled([neighbour, lost]);
+  for (const result of results) {
+    assert.is(result.status, "rejected");
+    assert.is((result as PromiseRejectedResult).reason.code, "unavailable");
+  }
+  assert.equal(all(), []);
+  assert.is(await writer.run(add(7)), 7, "and the writer goes on");
+});
+
+test("more than a batch holds is committed in several", async () => {
+  const { writer, batches, add } = given();
+  await Promise.all(Array.from({ length: 150 }, (_value, n) => writer.run(add(n + 1))));
+  assert.is(batches.reduce((sum, size) => sum + size, 0), 150);
+  assert.ok(batches.length >= 3 && Math.max(...batches) <= 64, batches.join());
+});
+
+test("drained resolves after the last commit", async () => {
+  const { writer, add, all } = given();
+  void writer.run(add(1));
+  await writer.drained();
+  assert.equal(all(), [1]);
+  await writer.drained();
+});
+
+test("while the right to write is lent nothing is written; what came before is committed, what comes meanwhile waits", async () => {
+  const { db, writer, add, all } = given();
+  const order: string[] = [];
+  let giveBack = (): void => undefined;
+  const before = writer.run(add(1)).then(() => order.push("before"));
+  let began = (): void => undefined;
+  const beginning = new Promise<void>((resolve) => (began = resolve));
+  const loan = writer
+    .lend(() => {
+      order.push(`lent, in a transaction: ${db.inTransaction}`);
+      began();
+      return new Promise<string>((resolve) => (giveBack = () => resolve("done")));
+    })
+    .then((result) => order.push(result));
+  await beginning;
+  const during = writer.run(add(2)).then(() => order.push("during"));
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  assert.equal(all(), [1]);
+  giveBack();
+  await Promise.all([before, loan, during, writer.drained()]);
+  assert.equal(order, ["lent, in a transaction: false", "before", "done", "during"]);
+  assert.equal(all(), [1, 2]);
+});
+
+test("a loan that fails tells its borrower, and writing goes on", async () => {
+  const { writer, add, all } = given();
+  const [loan, write] = await Promise.allSettled([writer.lend(() => Promise.reject(new Error("the thread died"))), writer.run(add(1))]);
+  assert.is((loan as PromiseRejectedResult).reason.message, "the thread died");
+  assert.is(write?.status, "fulfilled");
+  await writer.drained();
+  assert.equal(all(), [1]);
+});
+
+test.run();

@@ -1,0 +1,169 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { badRequest } from "../../../src/errors.ts";
+import type { JobRow } from "../../../src/store/db/jobs.ts";
+import { Writer } from "../../../src/store/db/group-commit.ts";
+import { opened, plan } from "../given.ts";
+
+const test = suite("store/db/jobs");
+
+const T = 2_000_000_000;
+const ids = (rows: readonly JobRow[]): number[] => rows.map(({ id }) => id);
+
+test("an added job is due at once unless it says otherwise, and nobody has it", () => {
+  const { store, clock } = opened();
+  const id = store.jobs.add("mail", { to: "ann", times: [1, null] });
+  const at = clock.at;
+  const job = { id, kind: "mail", payload_json: '{"to":"ann","times":[1,null]}', created_at: at, due_at: at, leased_until: 0, attempts: 0, last_error: null };
+  assert.equal(store.jobs.get(id), job);
+  const later = store.jobs.add("mail", null, T);
+  assert.equal(store.jobs.get(later), { ...job, id: later, payload_json: "null", created_at: at + 1, due_at: T });
+  assert.is(store.jobs.get(later + 1), null);
+});
+
+test("what is due is leased oldest due first, equals in the order of adding, and nothing else is", () => {
+  const { store } = opened();
+  const [b, c, a] = [store.jobs.add("k", 1, T - 1), store.jobs.add("k", 2, T - 1), store.jobs.add("k", 3, T - 5)];
+  store.jobs.add("other", 4, T - 9);
+  const future = store.jobs.add("k", 5, T + 0.5);
+  const leased = store.jobs.lease("k", T, 60, 2);
+  assert.equal(ids(leased), [a, b]);
+  assert.equal(leased[0], store.jobs.get(a as number), "as it is stored now");
+  assert.equal([leased[0]?.leased_until, leased[0]?.attempts], [T + 60, 1]);
+  assert.equal(ids(store.jobs.lease("k", T, 60, 9)), [c]);
+  assert.equal(store.jobs.lease("k", T, 60, 9), []);
+  assert.equal(ids(store.jobs.lease("k", T + 0.5, 60, 9)), [future]);
+});
+
+test("a lease keeps others away until it is over; then the job is leased again and counted", () => {
+  const { store } = opened();
+  const id = store.jobs.add("k", 1, T);
+  store.jobs.lease("k", T, 60, 1);
+  assert.equal(store.jobs.lease("k", T + 59.9, 60, 1), []);
+  const [again] = store.jobs.lease("k", T + 60, 60, 1);
+  assert.equal([again?.id, again?.attempts, again?.leased_until], [id, 2, T + 120]);
+});
+
+test("a lease is renewed by its holder only", () => {
+  const { store } = opened();
+  store.jobs.add("k", 1, T);
+  const [first] = store.jobs.lease("k", T, 60, 1) as [JobRow];
+  assert.is(store.jobs.renew(first, T + 100), true);
+  assert.equal(store.jobs.lease("k", T + 99, 60, 1), []);
+  const [second] = store.jobs.lease("k", T + 100, 60, 1) as [JobRow];
+  assert.is(store.jobs.renew(first, T + 900), false);
+  assert.is(store.jobs.get(second.id)?.leased_until, T + 160);
+  store.jobs.done(second.id);
+  assert.is(store.jobs.renew(second, T + 900), false);
+});
+
+test("a job that is done is gone", () => {
+  const { store } = opened();
+  const [id, kept] = [store.jobs.add("k", 1, T), store.jobs.add("k", 2, T)];
+  store.jobs.lease("k", T, 60, 1);
+  store.jobs.done(id);
+  store.jobs.done(id);
+  assert.is(store.jobs.get(id), null);
+  assert.equal(ids(store.jobs.lease("k", T, 60, 9)), [kept]);
+});
+
+test("a job that failed is due again later, with its error; who lost the lease changes nothing", () => {
+  const { store } = opened();
+  const id = store.jobs.add("k", 1, T);
+  const [first] = store.jobs.lease("k", T, 60, 1) as [JobRow];
+  store.jobs.failed(first, "no answer", T + 4);
+  assert.equal(store.jobs.get(id), { ...first, due_at: T + 4, leased_until: 0, last_error: "no answer" });
+  assert.equal(store.jobs.lease("k", T + 3.9, 60, 1), []);
+  const [second] = store.jobs.lease("k", T + 4, 60, 1) as [JobRow];
+  assert.equal([second.attempts, second.last_error], [2, "no answer"]);
+  store.jobs.failed(first, "too late", T + 5);
+  assert.equal(store.jobs.get(id), second);
+});
+
+test("the next time is that of the first job that can be had", () => {
+  const { store } = opened();
+  const next = (at: number) => store.jobs.nextDue("k", at);
+  store.jobs.add("other", 1, T - 9);
+  assert.is(next(T), null);
+  store.jobs.add("k", 1, T + 90);
+  assert.is(next(T), T + 90);
+  store.jobs.add("k", 2, T + 20);
+  assert.is(next(T), T + 20);
+  const due = store.jobs.add("k", 3, T - 3);
+  assert.is(next(T), T - 3);
+  store.jobs.lease("k", T, 60, 1);
+  assert.is(next(T), T + 20, "before the end of the lease");
+  store.jobs.lease("k", T + 20, 60, 1);
+  assert.is(next(T + 20), T + 60, "the lease that ends first");
+  store.jobs.done(due);
+  assert.is(next(T + 20), T + 80);
+  assert.is(next(T + 80), T + 20, "its lease is over");
+});
+
+test("all leases can be ended at once", () => {
+  const { store } = opened();
+  const all = [1, 2, 3].map((n) => store.jobs.add("k", n, T + n));
+  store.jobs.lease("k", T + 2, 60, 9);
+  assert.is(store.jobs.releaseAll(), 2);
+  assert.is(store.jobs.releaseAll(), 0);
+  const leased = store.jobs.lease("k", T + 3, 60, 9);
+  assert.equal(ids(leased), all);
+  assert.equal(leased.map(({ attempts }) => attempts), [2, 2, 1], "an attempt that was interrupted counts");
+});
+
+test("ids are not used twice, and the kinds of what waits are known", () => {
+  const { store } = opened();
+  assert.equal(store.jobs.kinds(), []);
+  const first = store.jobs.add("mail", 1);
+  store.jobs.done(first);
+  const second = store.jobs.add("mail", 2);
+  assert.ok(second > first);
+  for (const kind of ["mail", "audit", "mail", "zebra"]) store.jobs.add(kind, 1);
+  assert.equal(store.jobs.kinds(), ["audit", "mail", "zebra"]);
+});
+
+test("jobs that are due from a time on can be made due at an earlier one, whatever their kind", () => {
+  const { db, store: { jobs } } = opened();
+  const due = [jobs.add("mail", 1, T + 99), jobs.add("mail", 2, T + 100), jobs.add("audit", 3, T + 500), jobs.add("audit", 4, T)];
+  jobs.wereAdded();
+  jobs.pullForward(T + 100, T + 5);
+  assert.equal(due.map((id) => jobs.get(id)?.due_at), [T + 99, T + 5, T + 5, T]);
+  assert.is(jobs.wereAdded(), true, "the runner is woken");
+  const before = db.prepare("SELECT total_changes() AS n").pluck().get();
+  jobs.pullForward(T + 100, T + 5);
+  assert.equal([db.prepare("SELECT total_changes() AS n").pluck().get(), jobs.wereAdded()], [before, false]);
+});
+
+test("a write that is undone adds no job", async () => {
+  const { db, store } = opened();
+  const writer = new Writer(db);
+  assert.is(store.jobs.wereAdded(), false);
+  const outcomes = await Promise.allSettled([
+    writer.run(() => {
+      store.jobs.add("k", "refused");
+      throw badRequest("no");
+    }),
+    writer.run(() => store.jobs.add("k", "kept")),
+  ]);
+  assert.equal(outcomes.map(({ status }) => status), ["rejected", "fulfilled"]);
+  assert.is(store.jobs.wereAdded(), true);
+  assert.is(store.jobs.wereAdded(), false);
+  assert.equal(store.jobs.lease("k", T, 60, 9).map(({ payload_json }) => payload_json), ['"kept"']);
+});
+
+test("every statement finds its rows by an index and sorts nothing", () => {
+  const { db, sql } = opened();
+  const statements = sql.filter((text) => /\b(FROM|INTO|UPDATE) jobs\b/.test(text) && !text.startsWith("INSERT"));
+  assert.is(statements.length, 16);
+  const steps = statements.flatMap((text) => plan(db, text).map((step) => `${step} <- ${text}`));
+  assert.equal(steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)).map((step) => step.replace(/^.*<- /, "")), [
+    // Once for each start of the program, see there.
+    "UPDATE jobs SET leased_until = 0 WHERE leased_until > 0",
+    // For metrics, which count all of them.
+    "SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind",
+    "SELECT count(last_error) FROM jobs",
+  ]);
+  assert.is(steps.filter((step) => /^SEARCH jobs USING (COVERING )?INDEX jobs_by_due/.test(step)).length, 5);
+});
+
+test.run();

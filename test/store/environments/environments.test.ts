@@ -1,0 +1,181 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { AppError } from "../../../src/errors.ts";
+import type { EnvironmentRow, EnvironmentType } from "../../../src/store/environments/environments.ts";
+import { opened as openedStore, plan } from "../given.ts";
+
+const test = suite("store/environments/environments");
+
+/** As given, with environments and policies. */
+function opened() {
+  const { db, store, clock, sql, organizationId } = openedStore();
+  const acme = { id: organizationId, name: "acme" };
+  const fields = { description: "", includeScaling: false, requireProvenance: false };
+  const environment = (name: string, type: EnvironmentType = "K8S"): EnvironmentRow => store.environments.create(organizationId, { name, type, ...fields });
+  const policy = (name: string): number => store.policies.put(organizationId, { name, description: "", user: "ada", file: null }).policy.id;
+  return { db, store, clock, sql, acme, environment, policy, fields };
+}
+
+const message = (work: () => unknown): string => {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof AppError && error.code === "not_found") return error.message;
+    throw error;
+  }
+  return "nothing was thrown";
+};
+
+test("two environments of one name archived in one second get different suffixes", () => {
+  const { store, clock, acme, environment } = opened();
+  const names = [1, 2, 3].map(() => {
+    const row = environment("a");
+    clock.at = 1_700_000_000 - 1;
+    return store.environments.archive(row);
+  });
+  assert.equal(names, ["a-archived-at-1700000000", "a-archived-at-1700000001", "a-archived-at-1700000002"]);
+  for (const name of names) {
+    const found = store.environments.find(acme.id, name);
+    assert.equal([found?.name, found?.archived_name, found?.archived_at], [name, "a", 1_700_000_000]);
+  }
+  assert.is(store.environments.find(acme.id, "a"), null);
+});
+
+test("unknown, archived and read-only are three different answers", () => {
+  const { store, acme, environment } = opened();
+  const suffixed = store.environments.archive(environment("a"));
+  const { find, require, requireWritable } = store.environments;
+  assert.is(message(() => require(acme, "x")), "Environment named 'x' does not exist for organization 'acme'");
+  assert.is(message(() => require(acme, "a")), "Environment named 'a' has been archived for organization 'acme'");
+  assert.is(message(() => requireWritable(acme, suffixed)), `Environment named '${suffixed}' has been archived for organization 'acme'`);
+  assert.is(require(acme, suffixed).archived_name, "a");
+  assert.is(find(acme.id, "x"), null);
+  assert.throws(() => store.environments.get(99), /environment 99 is gone/);
+  assert.throws(() => store.environmentLists.view(99), /environment 99 is gone/);
+});
+
+test("a name is never an environment and an alias at once, whatever happens to it", () => {
+  const { db, store, acme, environment } = opened();
+  const { environments } = store;
+  const a = environment("a");
+  environments.rename(a, "b");
+  environments.rename(environments.get(a.id), "c");
+  const second = environment("a");
+  environments.rename(second, "b");
+  environments.rename(environments.get(second.id), "a");
+  assert.is(environments.find(acme.id, "b")?.id, second.id);
+  assert.is(environments.find(acme.id, "c")?.id, a.id);
+  assert.equal(db.prepare("SELECT a.name FROM environment_aliases a JOIN environments e ON e.organization_id = a.organization_id AND e.name = a.name").all(), []);
+  assert.equal(db.prepare("SELECT name, environment_id FROM environment_aliases").all(), [{ name: "b", environment_id: second.id }]);
+  const taken = environment("x-archived-at-1");
+  environments.rename(taken, "y");
+  environment("x-archived-at-1");
+  assert.is(environments.find(acme.id, "x-archived-at-1")?.type, "K8S");
+  assert.is.not(environments.find(acme.id, "x-archived-at-1")?.id, taken.id);
+});
+
+test("an update writes only what differs", () => {
+  const { store, environment, fields } = opened();
+  const row = environment("a");
+  assert.is(store.environments.update(row, fields), false);
+  assert.equal(store.environments.get(row.id), row);
+  for (const change of [{ description: "d" }, { includeScaling: true }, { requireProvenance: true }]) {
+    const before = store.environments.get(row.id);
+    assert.is(store.environments.update(before, { ...fields, ...change }), true);
+    assert.ok(store.environments.get(row.id).last_modified_at > before.last_modified_at);
+  }
+  const after = store.environments.get(row.id);
+  assert.equal([after.description, after.include_scaling, after.require_provenance, after.revision], ["", 0, 1, 0]);
+});
+
+test("members keep their order, through additions, replacements and the archiving of one", () => {
+  const { store, environment } = opened();
+  const { environments } = store;
+  const all = environment("all", "logical").id;
+  const [a, b, c] = ["a", "b", "c"].map((name) => environment(name)) as [EnvironmentRow, EnvironmentRow, EnvironmentRow];
+  assert.is(environments.setMembers(all, [c.id, a.id]), true);
+  assert.is(environments.setMembers(all, [c.id, a.id]), false);
+  assert.is(environments.addMember(all, b.id), true);
+  assert.is(environments.addMember(all, a.id), false);
+  assert.equal(environments.members(all), [c.id, a.id, b.id]);
+  assert.is(environments.setMembers(all, [a.id, b.id, c.id]), true);
+  environments.archive(b);
+  assert.equal(environments.members(all), [a.id, c.id]);
+  const fresh = environment("b");
+  environments.addMember(all, fresh.id);
+  assert.equal(environments.members(all), [a.id, c.id, fresh.id]);
+  assert.is(environments.setMembers(all, []), true);
+  assert.is(environments.setMembers(all, []), false);
+  assert.is(environments.get(all).revision, 0);
+});
+
+test("attached policies keep their order, and tell whether the set changed", () => {
+  const { store, environment, policy } = opened();
+  const { environments } = store;
+  const { id } = environment("a");
+  const [p, q, r] = ["p", "q", "r"].map(policy) as [number, number, number];
+  const names = () => environments.attached(id).map(({ name }) => name);
+  const revision = () => environments.get(id).revision;
+  assert.equal([environments.attach(id, [q, p]), names(), revision()], [true, ["q", "p"], 1]);
+  assert.equal([environments.attach(id, [p, r]), names(), revision()], [true, ["q", "p", "r"], 2]);
+  assert.equal([environments.attach(id, [p, q]), environments.attach(id, []), revision()], [false, false, 2]);
+  assert.equal([environments.detach(id, [q, q]), names(), revision()], [true, ["p", "r"], 3]);
+  assert.equal([environments.detach(id, [q]), revision()], [false, 3]);
+  assert.equal([environments.setPolicies(id, [p, r]), revision()], [false, 3]);
+  // A new order is no attachment, but what comes next is evaluated in it.
+  assert.equal([environments.setPolicies(id, [r, p]), names(), revision()], [false, ["r", "p"], 4]);
+  assert.equal([environments.setPolicies(id, [p, q]), names(), revision()], [true, ["p", "q"], 5]);
+  assert.equal([environments.attach(id, [r]), environments.attached(id)], [true, [{ id: p, name: "p" }, { id: q, name: "q" }, { id: r, name: "r" }]]);
+  assert.equal([environments.setPolicies(id, []), names(), revision()], [true, [], 7]);
+});
+
+test("consumers of a policy are active environments by name", () => {
+  const { store, environment, policy } = opened();
+  const [p, q] = [policy("p"), policy("q")];
+  const rows = ["b", "a", "c"].map((name) => environment(name));
+  for (const { id } of rows) store.environments.attach(id, [p]);
+  assert.equal(store.policies.consumingEnvironments(p), ["a", "b", "c"]);
+  store.environments.archive(rows[1] as EnvironmentRow);
+  store.environments.rename(rows[2] as EnvironmentRow, "A");
+  assert.equal(store.policies.consumingEnvironments(p), ["A", "b"]);
+  assert.equal(store.policies.consumingEnvironments(q), []);
+});
+
+test("a view has its lists as JSON, in order, names with quotes and all", () => {
+  const { store, environment, policy } = opened();
+  const { environments } = store;
+  const all = environment("all", "logical").id;
+  const [a, b] = [environment("a"), environment("b")];
+  environments.setMembers(all, [b.id, a.id]);
+  environments.attach(a.id, [policy("z"), policy("y")]);
+  environments.patchTags(a.id, { set: { k: "\"v\"\n", n: "1" }, remove: [] });
+  const views = store.environmentLists.list(a.organization_id, { search: "", types: null, tags: [] }, { by: "name", direction: "asc" }, null);
+  assert.equal(views.map(({ name, tags_json, policies_json, members_json }) => [name, JSON.parse(tags_json), JSON.parse(policies_json), members_json]), [
+    ["a", { k: "\"v\"\n", n: "1" }, ["z", "y"], null],
+    ["all", {}, [], "[[\"b\",null],[\"a\",null]]"],
+    ["b", {}, [], null],
+  ]);
+  assert.equal(store.environmentLists.view(all), views[1]);
+});
+
+test("environments of another organization are in no list and no count", () => {
+  const { store, acme, environment } = opened();
+  environment("a");
+  const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
+  const filter = { search: "", types: null, tags: [] };
+  assert.equal([store.environmentLists.count(acme.id, filter), store.environmentLists.count(other, filter)], [1, 0]);
+  assert.equal(store.environmentLists.list(other, filter, { by: "name", direction: "asc" }, null), []);
+});
+
+test("no statement walks a table; only what belongs to one environment or one organization is sorted", () => {
+  const { db, sql } = opened();
+  const mine = sql.filter((text) => /\benvironment(s|_\w+)\b/.test(text) && !/snapshot|\bevaluations\b/.test(text));
+  assert.ok(mine.length >= 30, String(mine.length));
+  for (const text of mine)
+    for (const step of plan(db, text)) assert.not(/^SCAN (?!.*VIRTUAL TABLE)/.test(step), `${step} in ${text}`);
+  const lists = mine.filter((text) => text.includes("@limit") && text.includes("members_json")).map((text) => plan(db, text));
+  assert.equal(lists.map(([first]) => first), Array(6).fill("SEARCH environment USING INDEX sqlite_autoindex_environments_2 (organization_id=?)"));
+  assert.equal(lists.map((steps) => steps.includes("USE TEMP B-TREE FOR ORDER BY")), [false, false, true, true, true, true]);
+});
+
+test.run();

@@ -1,0 +1,99 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { AppError } from "../../../src/errors.ts";
+import { opened, plan, scans } from "../given.ts";
+
+const test = suite("store/policies/controls");
+const FIELDS = { name: "one", description: null, links: {} };
+const ANY = { search: "", archived: false, tags: [] };
+
+function open() {
+  const house = opened();
+  const organization = { id: house.organizationId, name: "acme" };
+  const create = (identifier: string, fields: Partial<typeof FIELDS> = {}) => house.store.controls.create(organization, identifier, { ...FIELDS, ...fields }, "ada");
+  return { ...house, organization, create, controls: house.store.controls };
+}
+
+test("every change is a version with a copy of what it led to, by whom and when", () => {
+  const { controls, create, db } = open();
+  let control = create("C-1");
+  control = controls.edit(control, { name: "two", description: "d", links: { a: "b" } }, "bob");
+  control = controls.setArchived(control, true, "eve");
+  control = controls.edit(control, { name: "three", description: "d", links: { a: "b" } }, "bob");
+  control = controls.setArchived(control, false, "eve");
+  const rows = controls.versions(control.id, "asc", { limit: 10, offset: 0 });
+  assert.equal(rows.map(({ timestamp: _, ...row }) => Object.values(row)), [
+    [1, "created", "one", null, "{}", "ada"],
+    [2, "edited", "two", "d", '{"a":"b"}', "bob"],
+    [3, "archived", "two", "d", '{"a":"b"}', "eve"],
+    [4, "edited", "three", "d", '{"a":"b"}', "bob"],
+    [5, "unarchived", "three", "d", '{"a":"b"}', "eve"],
+  ]);
+  assert.equal([control.version, control.archived, control.created_by], [5, 0, "ada"]);
+  assert.is(rows[0]?.timestamp, control.created_at);
+  assert.is(rows[4]?.timestamp, db.prepare("SELECT last_modified_at FROM controls").pluck().get());
+  assert.equal(controls.version(control.id, 2), rows[1]);
+  assert.is(controls.version(control.id, 6), null);
+});
+
+test("what changes nothing writes nothing", () => {
+  const { controls, create, db } = open();
+  const control = create("C-1", { links: { b: "1", a: "2" } });
+  const changes = () => db.prepare("SELECT total_changes()").pluck().get();
+  const before = changes();
+  assert.is(controls.edit(control, { ...FIELDS, links: { a: "2", b: "1" } }, "bob"), control);
+  assert.is(controls.setArchived(control, false, "bob"), control);
+  assert.is(changes(), before);
+});
+
+test("an identifier is given once, and its refusal is a conflict", () => {
+  const { controls, create } = open();
+  controls.setArchived(create("C-1"), true, "ada");
+  try {
+    create("C-1");
+    assert.unreachable("it is taken");
+  } catch (error) {
+    assert.instance(error, AppError);
+    assert.equal([(error as AppError).code, (error as AppError).message], ["conflict", "A control with identifier 'C-1' already exists in organization 'acme'"]);
+  }
+});
+
+test("a name that was changed is found by its new letters only", () => {
+  const { controls, create, organizationId } = open();
+  const found = (search: string): number => controls.count(organizationId, { ...ANY, search });
+  const control = create("C-1", { name: "STRASSE Ä" });
+  assert.equal(["strasse", "ä", "a\u0308", "straße"].map(found), [1, 1, 1, 0]);
+  controls.edit(control, { ...FIELDS, name: "Weg" }, "ada");
+  assert.equal(["strasse", "weg"].map(found), [0, 1]);
+});
+
+test("a policy version keeps the controls of its text, once each, whether or not its rules come with it", () => {
+  const { store, controls, create, organizationId, db } = open();
+  const [one, two] = [create("C-1"), create("C-2")];
+  const put = (yaml: string) => store.policies.put(organizationId, { name: "p", description: "", user: "ada", file: { yaml: `_schema: x/v1\n${yaml}`, comment: "" } });
+  const rule = (control: string) => `    - {type: decision, for_control: ${control}}\n`;
+  put(`artifacts:\n  attestations:\n${rule("C-1")}${rule("C-1")}${rule("C-2")}`);
+  assert.equal([controls.policiesReferencing(one.id), controls.policiesReferencing(two.id)], [["p"], ["p"]]);
+  put(`artifacts:\n  attestations:\n${rule("C-2")}`);
+  assert.equal([controls.policiesReferencing(one.id), controls.policiesReferencing(two.id)], [[], ["p"]]);
+  assert.is(db.prepare("SELECT count(*) FROM policy_version_controls").pluck().get(), 3);
+});
+
+test("no statement walks a table; lists come in the order of an index, and decisions from theirs alone", () => {
+  const { db, sql } = open();
+  const mine = sql.filter((text) => /\bcontrols?\b|control_/.test(text) && !/current_attestations|snapshot/.test(text) && !/INSERT INTO attestations/.test(text));
+  assert.ok(mine.length >= 20, String(mine.length));
+  for (const text of mine) assert.equal(scans(db, text), [], text);
+  const lists = mine.filter((text) => /FROM controls AS control .* LIMIT/s.test(text)).map((text) => plan(db, text));
+  assert.is(lists.length, 2);
+  for (const steps of lists) {
+    assert.is(steps[0], "SEARCH control USING INDEX controls_by_name (organization_id=? AND archived=?)");
+    assert.not.ok(steps.some((step) => step.includes("ORDER BY")), steps.join("\n"));
+  }
+  const decisions = mine.filter((text) => text.includes("@compliant")).map((text) => plan(db, text));
+  assert.is(decisions.length, 3);
+  for (const steps of decisions)
+    assert.ok(steps.some((step) => step.startsWith("SEARCH attestations USING COVERING INDEX attestations_by_control (organization_id=? AND control=?")), steps.join("\n"));
+});
+
+test.run();

@@ -1,0 +1,176 @@
+/** The account page, and how sessions end. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { cookieDigest } from "../../src/store/accounts/sessions.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
+import type { Browser } from "./browser.ts";
+
+const test = suite("web/account");
+
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+/** A user who signed in. */
+async function given(at = server): Promise<{ name: string; browser: Browser; id: number }> {
+  const name = `${at.given.org().org}-admin`;
+  await givePassword(at, name);
+  const browser = browserOf(at.url, { "User-Agent": "Browser/1 <b>" });
+  assert.is((await browser.login(name, PASSWORD)).status, 303);
+  return { name, browser, id: at.store.users.find(name)?.id as number };
+}
+
+const isIn = async (browser: Browser): Promise<boolean> => (await browser.get("/account")).status === 200;
+const NEW = "a new password of ann";
+const change = (present = PASSWORD, wanted = NEW, again = wanted) => ({ present, wanted, again });
+
+test("another password ends all sessions and begins one; the old password and the old cookies are nothing any more", async () => {
+  const { name, browser } = await given();
+  const other = browserOf(server.url);
+  await other.login(name, PASSWORD);
+  const old = browser.cookies.get("assay") as string;
+  const token = await browser.apiToken();
+  const answer = await browser.fill("/account/password", change(), "/account");
+  assert.equal([answer.status, answer.location], [303, "../account?done=password"]);
+  assert.is.not(browser.cookies.get("assay"), old);
+  assert.is.not(await browser.apiToken(), token);
+  assert.is(saidBy(await browser.get("/account?done=password")), "The password was changed. All other sessions were ended.");
+  assert.equal([await isIn(browser), await isIn(other), await isIn(browserOf(server.url, { Cookie: `assay=${old}` }))], [true, false, false]);
+  assert.equal([(await browserOf(server.url).login(name, PASSWORD)).status, (await browserOf(server.url).login(name, NEW)).status], [403, 303]);
+  const events = server.db.prepare("SELECT event FROM audit_log WHERE target = ? AND operation = 'change_password' ORDER BY id").pluck().all(name);
+  assert.equal(events, ["password.set", "session.started"]);
+});
+
+test("a password that is refused changes nothing", async () => {
+  const { browser, id } = await given();
+  const before = server.store.passwords.find(id);
+  for (const [fields, status, said] of [
+    [change("wrong"), 403, "Nothing was changed: the present password is wrong."],
+    [change(PASSWORD, "short"), 400, "Nothing was changed: a password has at least 12 characters."],
+    [change(PASSWORD, NEW, `${NEW}!`), 400, "Nothing was changed: the two new passwords differ."],
+    [{ ...change(), csrf: "wrong" }, 403, "This form was open for too long, or does not come from here. Please try again."],
+    [{ ...change(), csrf: "" }, 403, "This form was open for too long, or does not come from here. Please try again."],
+  ] as const) {
+    const answer = await browser.fill("/account/password", fields, "/account");
+    assert.equal([answer.status, saidBy(answer)], [status, said]);
+  }
+  const csrf = await browser.tokenOf("/account");
+  assert.is((await browser.post("/account/password", { ...change(), csrf }, { Origin: "https://evil.example" })).status, 403);
+  assert.equal(server.store.passwords.find(id), before);
+  assert.is((await browserOf(server.url).fill("/account/password", change(), "/login")).location, "../login?next=%2Faccount");
+});
+
+test("people see their own sessions, and end them", async () => {
+  const { name, browser } = await given();
+  const other = browserOf(server.url, { "User-Agent": "Browser/2" });
+  await other.login(name, PASSWORD);
+  const stranger = (await given()).browser;
+  const page = shown(await browser.get("/account"));
+  assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this one .*127\.0\.0\.1 Browser\/2 password .* End /);
+  const idOf = async (one: Browser) => server.store.sessions.holder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
+  assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
+  assert.ok(await isIn(stranger), "the session of somebody else");
+  assert.is((await other.post("/account/session", { csrf: await stranger.tokenOf("/account"), id: await idOf(browser) })).status, 403);
+  assert.is((await browser.fill("/account/session", { id: await idOf(other) }, "/account")).location, "../account?done=session");
+  assert.equal([await isIn(browser), await isIn(other)], [true, false]);
+  await other.login(name, PASSWORD);
+  assert.is((await browser.fill("/account/sessions", {}, "/account")).location, "../account?done=sessions");
+  assert.equal([await isIn(browser), await isIn(other), await isIn(stranger)], [true, false, true]);
+});
+
+test("signing out needs the token of the session", async () => {
+  const { browser } = await given();
+  assert.is((await browser.post("/logout", {})).status, 403);
+  assert.is((await browser.post("/logout", { csrf: await browser.tokenOf("/account") }, { Origin: "null" })).status, 403);
+  assert.ok(await isIn(browser));
+  assert.is((await browserOf(server.url).post("/logout", {})).location, "./login");
+});
+
+test("a session ends when nobody uses it, and after its time in any case", async () => {
+  const other = await startServer({ logins: { idle: 3600, lifetime: 10_000 } });
+  try {
+    const idle = (await given(other)).browser;
+    other.clock.at += 3000;
+    assert.ok(await isIn(idle));
+    other.clock.at += 3000;
+    assert.ok(await isIn(idle), "it was used meanwhile");
+    other.clock.at += 3600;
+    assert.not.ok(await isIn(idle));
+
+    const { browser, id } = await given(other);
+    for (let count = 0; count < 3; count += 1) {
+      other.clock.at += 3000;
+      assert.ok(await isIn(browser));
+    }
+    assert.is(other.store.sessions.list(id).length, 1);
+    other.clock.at += 1000;
+    assert.not.ok(await isIn(browser));
+    assert.equal(other.store.sessions.list(id), []);
+  } finally {
+    await other.stop();
+  }
+});
+
+test("a cookie gets another value every hour; the one before is let in for a moment, and later ends the session", async () => {
+  const { browser, name } = await given();
+  const old = browser.cookies.get("assay") as string;
+  const thief = browserOf(server.url, { Cookie: `assay=${old}` });
+  const token = await browser.apiToken();
+  server.clock.at += 3600;
+  const answer = await browser.get("/account");
+  assert.equal([answer.status, answer.headers.get("Cache-Control")], [200, "no-store"]);
+  const next = browser.cookies.get("assay") as string;
+  assert.is.not(next, old);
+  assert.is(await browser.apiToken(), token, "a page that is open goes on");
+  const beside = await thief.get("/account");
+  assert.equal([beside.status, beside.headers.getSetCookie()], [200, []], "a request that was under way");
+  server.clock.at += 61;
+  assert.ok(await isIn(browser));
+  assert.not.ok(await isIn(thief));
+  assert.not.ok(await isIn(browser), "two had it");
+  assert.ok(server.lines.some((line) => line.includes("a cookie that it had before was used again") && line.includes(name)));
+  assert.is(server.db.prepare("SELECT count(*) FROM audit_log WHERE operation = 'reused_cookie' AND target = ?").pluck().get(name), 1);
+});
+
+test("of requests that come at once when the cookie is due each is answered, and one gets the new cookie", async () => {
+  const { browser } = await given();
+  const old = browser.cookies.get("assay") as string;
+  server.clock.at += 3600;
+  const answers = await Promise.all(Array.from({ length: 10 }, () => browserOf(server.url, { Cookie: `assay=${old}` }).get("/account")));
+  assert.equal(answers.map(({ status }) => status), Array(10).fill(200));
+  assert.is(answers.filter(({ headers }) => headers.getSetCookie().length > 0).length, 1);
+});
+
+test("a server that takes no writes still shows what it has, and says why nobody can sign in", async () => {
+  const other = await startServer();
+  try {
+    const { browser, name } = await given(other);
+    other.clock.at += 3600;
+    other.disk.free = 0;
+    await other.room.look();
+    const answer = await browser.get("/account");
+    assert.equal([answer.status, answer.headers.getSetCookie()], [200, []]);
+    const refused = await browserOf(other.url).login(name, PASSWORD);
+    assert.is(refused.status, 507);
+    assert.match(saidBy(refused) ?? "", /^The server takes no changes at the moment: .*Nothing was stored\.$/);
+  } finally {
+    await other.stop();
+  }
+});
+
+test("who signed in is told to pages of this server, and to nobody who did not", async () => {
+  const { browser, name } = await given();
+  const { headers, text } = await browser.get("/session");
+  assert.equal([headers.get("Cache-Control"), headers.get("Content-Type"), headers.get("Access-Control-Allow-Origin")], ["no-store", "application/json; charset=utf-8", null]);
+  assert.is((JSON.parse(text) as { user: string }).user, name);
+  assert.equal(JSON.parse((await browserOf(server.url).get("/session")).text), { user: null, csrf_token: null });
+  assert.equal(JSON.parse((await browserOf(server.url, { Cookie: "assay=" }).get("/session")).text), { user: null, csrf_token: null });
+});
+
+test("programs find nothing at the root, as ever", async () => {
+  assert.equal(await server.call("GET", "//").then(({ status, body }) => [status, body]), [404, { message: "The requested URL was not found on the server" }]);
+});
+
+test.run();

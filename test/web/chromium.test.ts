@@ -1,0 +1,324 @@
+// The reference page in a real browser that can reach nothing but this machine: it must be whole without the network, and
+// a pasted key must work and go nowhere else.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import type { Browser, BrowserContext, Page, Request } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { browserOf, givePassword, PASSWORD } from "./browser.ts";
+
+const EXECUTABLE = "/usr/bin/chromium";
+const FLAGS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+];
+/** Milliseconds that one step in the browser may take; a loaded machine with two cores needs up to a few seconds. */
+const PATIENCE = 20_000;
+
+const test = suite("web/chromium");
+const installed = existsSync(EXECUTABLE);
+if (!installed) console.log(`Chromium is not installed at ${EXECUTABLE}: the reference page is not tried in a browser`);
+const inBrowser = installed ? test : test.skip;
+
+let server: TestServer;
+let browser: Browser;
+test.before(async () => {
+  server = await startServer();
+  if (installed) browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+});
+test.after(async () => {
+  if (installed) await browser.close();
+  await server.stop();
+});
+
+type Visit = { page: Page; context: BrowserContext; requests: Request[]; complaints: string[] };
+
+/** Opens the page in a fresh profile, runs `work` and then checks that the browser had nothing to complain about. */
+async function visit(options: { path?: string; dark?: boolean; cookie?: boolean; login?: string }, work: (visit: Visit) => Promise<void>): Promise<void> {
+  const context = await browser.newContext({ colorScheme: options.dark ? "dark" : "light", viewport: { width: 1280, height: 900 } });
+  try {
+    context.setDefaultTimeout(PATIENCE);
+    if (options.cookie) await context.addCookies([{ name: "session", value: "of-another-page", url: server.url }]);
+    if (options.login !== undefined) {
+      const outside = browserOf(server.url);
+      await outside.login(options.login, PASSWORD);
+      await context.addCookies([{ name: "assay", value: outside.cookies.get("assay") ?? "", url: server.url, httpOnly: true, sameSite: "Lax" }]);
+    }
+    const page = await context.newPage();
+    const requests: Request[] = [];
+    const complaints: string[] = [];
+    page.on("request", (request) => requests.push(request));
+    page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") complaints.push(`${message.type()}: ${message.text()}`);
+    });
+    await page.goto(`${server.url}${options.path ?? "/api/v2/doc/"}`);
+    await page.locator(".opblock-tag").first().waitFor();
+    await work({ page, context, requests, complaints });
+    assert.equal(complaints, []);
+    const origin = new URL(server.url).origin;
+    const strangers = requests.map((request) => request.url()).filter((url) => !url.startsWith("data:") && new URL(url).origin !== origin);
+    assert.equal(strangers, []);
+  } finally {
+    await context.close();
+  }
+}
+
+/** Opens the dialog, fills in one of its two forms and sends it with the Enter key, as people do after pasting. */
+async function authorize(page: Page, scheme: "HTTPBearer" | "HTTPBasic", key: string): Promise<void> {
+  await page.locator(".auth-wrapper .authorize").click();
+  const dialog = page.locator(".dialog-ux .modal-ux");
+  const input = dialog.locator(".auth-container", { hasText: scheme }).locator("input").first();
+  await input.fill(key);
+  await input.press("Enter");
+  await dialog.locator(".close-modal").click();
+}
+
+/** Tries get_organization, wherever the page stands, and gives back the request and what the page shows of the answer. */
+async function execute(page: Page, org: string): Promise<{ request: Request; status: string; body: unknown }> {
+  const operation = page.locator("#operations-Organizations-get_organization");
+  if (!(await operation.isVisible())) await page.locator("#operations-tag-Organizations").click();
+  if ((await operation.locator(".opblock-body").count()) === 0) await operation.locator(".opblock-summary-control").click();
+  await operation.getByRole("button", { name: "Try it out" }).click();
+  await operation.getByPlaceholder("org").fill(org);
+  const sent = page.waitForRequest((request) => request.url().includes("/organizations/"));
+  await operation.getByRole("button", { name: "Execute" }).click();
+  const request = await sent;
+  const answer = operation.locator(".live-responses-table");
+  await answer.locator("tbody .response-col_status").waitFor();
+  return {
+    request,
+    status: (await answer.locator("tbody .response-col_status").innerText()).trim(),
+    body: JSON.parse(await answer.locator(".highlight-code .microlight").first().innerText()),
+  };
+}
+
+async function screenshot(page: Page, name: string): Promise<void> {
+  const directory = process.env["ASSAY_SCREENSHOTS"];
+  if (directory) await page.screenshot({ path: join(directory, `${name}.png`), fullPage: false });
+}
+
+/** Operations that can be called; the payloads of webhooks stand open below them. */
+const OPERATION = '.opblock:not([id^="operations-webhooks-"])';
+
+inBrowser("shows every operation of openapi.json, and nothing comes from elsewhere", () =>
+  visit({}, async ({ page, requests }) => {
+    type Document = { paths: Record<string, Record<string, { operationId: string; tags: string[] }>> };
+    const { paths } = (await server.call<Document>("GET", "/openapi.json")).body;
+    const declared = new Map<string, string[]>();
+    for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
+      const tag = String(operation.tags[0]);
+      declared.set(tag, [...(declared.get(tag) ?? []), operation.operationId].sort());
+    }
+    // One tag at a time: a long list is drawn only as far as it can be seen.
+    const shown = new Map<string, string[]>();
+    for (const heading of await page.locator(".opblock-tag").all()) {
+      const tag = String(await heading.getAttribute("data-tag"));
+      await heading.click();
+      const prefix = `operations-${tag.replace(/ /g, "_")}-`;
+      await page.locator(`.opblock[id^="${prefix}"]`).first().waitFor();
+      const ids = await page.locator(OPERATION).evaluateAll((blocks) => blocks.map((block) => (block as unknown as { id: string }).id));
+      shown.set(tag, ids.map((id) => id.replace(prefix, "")).sort());
+      await heading.click();
+      await page.locator(OPERATION).first().waitFor({ state: "detached" });
+    }
+    assert.equal(shown, declared);
+
+    assert.is(await page.title(), "Assay API reference");
+    // Once each: Chromium takes the icon out of its cache again whenever the address changes.
+    const fetched = requests.map((request) => new URL(request.url())).filter((url) => url.protocol !== "data:");
+    assert.equal([...new Set(fetched.map((url) => url.pathname.replace(/\.[0-9a-f]{16}\./, ".")))].sort(), [
+      "/api/v2/doc/",
+      "/api/v2/doc/house.css",
+      "/api/v2/doc/icon.svg",
+      "/api/v2/doc/reference.css",
+      "/api/v2/doc/reference.js",
+      "/api/v2/doc/swagger-ui-bundle.js",
+      "/api/v2/doc/swagger-ui.css",
+      "/api/v2/openapi.json",
+      "/session",
+    ]);
+    await screenshot(page, "assay-doc");
+  }));
+
+inBrowser("a pasted key works as bearer token, without cookies, and reloading forgets it", () =>
+  visit({ cookie: true }, async ({ page, context }) => {
+    const { org, key } = server.given.org();
+    await authorize(page, "HTTPBearer", key);
+    const { request, status, body } = await execute(page, org);
+    assert.is(status, "200");
+    assert.equal(body, (await server.call("GET", `/organizations/${org}`, { key })).body);
+    assert.is(request.url(), `${server.url}/api/v2/organizations/${org}`);
+    const headers = await request.allHeaders();
+    assert.is(headers["authorization"], `Bearer ${key}`);
+    assert.is(headers["cookie"], undefined);
+    await screenshot(page, "assay-doc-answer");
+
+    assert.not.ok(JSON.stringify(await context.storageState()).includes(key));
+    assert.is(await page.evaluate("localStorage.length + sessionStorage.length"), 0);
+    await page.reload();
+    await page.locator(".auth-wrapper .authorize.unlocked").waitFor();
+  }));
+
+inBrowser("a key works as user name of basic authentication, in the dark and under the alias", () =>
+  visit({ path: "/api/fastapi/doc/", dark: true }, async ({ page }) => {
+    const { org, key } = server.given.org();
+    await authorize(page, "HTTPBasic", key);
+    const { request, status, body } = await execute(page, org);
+    assert.is(status, "200");
+    assert.is((body as { name: string }).name, org);
+    assert.is(request.url(), `${server.url}/api/fastapi/organizations/${org}`);
+    assert.is((await request.allHeaders())["authorization"], `Basic ${Buffer.from(`${key}:`).toString("base64")}`);
+    assert.is(await page.evaluate("document.documentElement.className"), "dark-mode");
+    await screenshot(page, "assay-doc-dark");
+  }));
+
+inBrowser("the address of an operation opens it; a refused key shows the refusal", () =>
+  visit({ path: "/doc#/Organizations/get_organization" }, async ({ page, complaints }) => {
+    await page.locator("#operations-Organizations-get_organization.is-open").waitFor();
+    assert.is(page.url(), `${server.url}/api/v2/doc/#/Organizations/get_organization`);
+    await authorize(page, "HTTPBearer", "not-a-key");
+    const { status, body } = await execute(page, "acme");
+    assert.is(status, "401");
+    assert.equal(body, { message: "Authentication credentials are missing or invalid" });
+    // The browser itself notes every 4xx.
+    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 401 (Unauthorized)"]);
+  }));
+
+inBrowser("the page's policy keeps script from sending a key to another host", () =>
+  visit({}, async ({ page, complaints }) => {
+    const outcome = await page.evaluate("fetch('http://127.0.0.2:9/', { mode: 'no-cors' }).then(() => 'sent', (error) => error.message)");
+    assert.is(outcome, "Failed to fetch");
+    assert.ok(complaints.some((text) => text.includes("Content Security Policy")), complaints.join("\n"));
+    complaints.length = 0;
+  }));
+
+inBrowser("where the document cannot be had, the page says so", async () => {
+  const page = await browser.newPage();
+  try {
+    page.setDefaultTimeout(PATIENCE);
+    await page.route("**/openapi.json", (route) => route.fulfill({ status: 503, body: "" }));
+    await page.goto(`${server.url}/api/v2/doc/`);
+    const text = await page.getByRole("alert").innerText();
+    assert.is(text, "The description of the API could not be loaded: the server answered 503. Reload the page to try again.");
+  } finally {
+    await page.close();
+  }
+});
+
+inBrowser("somebody signs in, tries an operation that changes something without a key, changes the password and signs out", async () => {
+  const { org } = server.given.org({ name: "login-org" });
+  await givePassword(server, `${org}-admin`);
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const complaints: string[] = [];
+  try {
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => {
+      // What Chromium would suggest for a form of Swagger UI is `verbose`; ours follow it.
+      if (!page.url().includes("/api/v2/doc/") || message.type() === "error" || message.type() === "warning") complaints.push(`${message.type()}: ${message.text()}`);
+    });
+    page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+
+    await page.goto(`${server.url}/`);
+    assert.is(page.url(), `${server.url}/login`);
+    await screenshot(page, "assay-login");
+    await page.getByLabel("Login name").fill(`${org}-admin`);
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
+    await screenshot(page, "assay-login-refused");
+    assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
+    await page.keyboard.type(PASSWORD);
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/account");
+    await page.getByText("this one").waitFor();
+    await screenshot(page, "assay-account");
+    // The browser notes every 4xx by itself.
+    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 403 (Forbidden)"]);
+
+    await page.goto(`${server.url}/api/v2/doc/#/Controls/post_control`);
+    await page.getByText(`Signed in as ${org}-admin`).waitFor();
+    const operation = page.locator(".opblock.is-open");
+    await operation.getByRole("button", { name: "Try it out" }).click();
+    await operation.getByPlaceholder("org").fill(org);
+    await operation.locator("textarea").first().fill(JSON.stringify({ identifier: "from-the-page", name: "From the page" }));
+    const sent = page.waitForRequest((request) => request.method() === "POST");
+    await operation.getByRole("button", { name: "Execute" }).click();
+    const request = await sent;
+    await operation.locator(".live-responses-table tbody .response-col_status").waitFor();
+    const headers = await request.allHeaders();
+    assert.equal([(await request.response())?.status(), headers["authorization"], /^[\w-]{43}$/.test(headers["x-csrf-token"] ?? "")], [201, undefined, true]);
+    await screenshot(page, "assay-doc-signed-in");
+
+    // A pasted key counts, and then the cookie stays at home.
+    const { org: other, key } = server.given.org();
+    await authorize(page, "HTTPBearer", key);
+    const tried = await execute(page, other);
+    assert.equal([tried.status, (await tried.request.allHeaders())["cookie"], (await tried.request.allHeaders())["x-csrf-token"]], ["200", undefined, undefined]);
+
+    await page.getByText(`Signed in as ${org}-admin`).click();
+    await page.waitForURL("**/account");
+    await page.getByLabel("Present password").fill(PASSWORD);
+    await page.getByLabel("New password", { exact: true }).fill("another horse battery");
+    await page.getByLabel("New password again").fill("another horse battery");
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.getByText("The password was changed.").waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL("**/login");
+    await page.goto(`${server.url}/account`);
+    assert.is(page.url(), `${server.url}/login?next=%2Faccount`);
+    assert.equal(complaints, []);
+  } finally {
+    await context.close();
+  }
+});
+
+inBrowser("a session that ended is told in the page, and the browser asks for no password of its own", async () => {
+  const { org } = server.given.org({ name: "ended-org" });
+  await givePassword(server, `${org}-admin`);
+  await visit({ login: `${org}-admin` }, async ({ page, complaints }) => {
+    await page.getByText(`Signed in as ${org}-admin`).waitFor();
+    server.store.sessions.endOfUser(server.store.users.find(`${org}-admin`)?.id as number);
+    const { status } = await execute(page, org);
+    assert.is(status, "401");
+    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 401 (Unauthorized)"]);
+  });
+});
+
+inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
+  const { org } = server.given.org({ name: "narrow-org" });
+  await givePassword(server, `${org}-admin`);
+  const context = await browser.newContext({ viewport: { width: 360, height: 720 }, colorScheme: "dark", javaScriptEnabled: false });
+  try {
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    await page.goto(`${server.url}/login`);
+    await screenshot(page, "assay-login-dark");
+    await page.getByLabel("Login name").fill(`${org}-admin`);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await page.waitForURL("**/account");
+    await screenshot(page, "assay-account-dark");
+    // A browser without script still lays pages out; playwright looks from outside.
+    const box = await page.locator("main").boundingBox();
+    assert.ok(box !== null && box.x >= 0 && box.width <= 360, JSON.stringify(box));
+  } finally {
+    await context.close();
+  }
+});
+
+test.run();

@@ -1,0 +1,319 @@
+/** Signing in with OpenID Connect, against a real provider on loopback. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { parseGroupRoles } from "../../src/config/parse-values.ts";
+import { createProvider } from "../../src/auth/oidc-provider.ts";
+import type { ClientAuthentication } from "../../src/auth/oidc-provider.ts";
+import { createFetch } from "../../src/notifications/fetch.ts";
+import type { Fetch } from "../../src/notifications/fetch.ts";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
+import type { Browser, Page } from "./browser.ts";
+import { CLIENT, startProvider } from "./provider.ts";
+import type { OidcServer, ProviderOptions } from "./provider.ts";
+
+const test = suite("web/oidc");
+
+const ROLES = "platform=acme:admin,devs=acme:member,devs=beta:reader,everyone=nowhere:admin";
+const NO_ROLE = "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.";
+const REFUSED = "The login was refused, by the provider or because its answer does not hold.";
+const NOT_BEGUN = "This login was not begun in this browser, or took too long.";
+
+type Place = { server: TestServer; oidc: OidcServer; infos: string[]; browser(): Browser; login(browser?: Browser, next?: string): Promise<Page>; begin(browser: Browser, next?: string): Promise<string> };
+
+/** A server with the organizations acme and beta, and a provider. `tamper` may put something between them. */
+type Given = Partial<ProviderOptions> & { tamper?: (real: Fetch) => Fetch; clientAuth?: ClientAuthentication; clientSecret?: string };
+
+async function given(options: Given, body: (place: Place) => Promise<void>): Promise<void> {
+  const { tamper, clientAuth = "auto", clientSecret = CLIENT.secret, ...registered } = options;
+  const oidc = await startProvider({ inToken: true, ...registered });
+  const baseUrl = "http://assay.test";
+  oidc.serve(baseUrl);
+  const real = createFetch(null);
+  const settings = { issuer: oidc.issuer, clientId: CLIENT.id, clientSecret, clientAuth, scopes: "openid profile email groups", groupsClaim: "groups" };
+  const infos: string[] = [];
+  const provider = createProvider(settings, {
+    fetch: tamper?.(real) ?? real, now: () => Date.now() / 1000, info: (facts, text) => void infos.push(`${text} ${JSON.stringify(facts)}`),
+  });
+  const server = await startServer({ baseUrl, logins: { provider, mapping: parseGroupRoles(ROLES) ?? [] } });
+  for (const name of ["acme", "beta"]) server.given.org({ name });
+  const browser = (): Browser => browserOf(server.url);
+  /** Up to the address at which the provider sends the browser back. */
+  const begin = async (one: Browser, next = ""): Promise<string> => {
+    const { status, location } = await one.get(`/login/oidc${next}`);
+    assert.is(status, 303);
+    const back = new URL(await oidc.visit(location ?? ""));
+    assert.is(`${back.origin}${back.pathname}`, `${baseUrl}/login/oidc/callback`);
+    return `${back.pathname}${back.search}`;
+  };
+  const login = async (one = browser(), next = ""): Promise<Page> => one.get(await begin(one, next));
+  try {
+    await body({ server, oidc, infos, browser, begin, login });
+  } finally {
+    await server.stop();
+    await oidc.stop();
+  }
+}
+
+const rolesOf = ({ server }: Place, name: string): Record<string, string> =>
+  Object.fromEntries(server.store.users.memberships(server.store.users.find(name)?.id as number).map(({ organization, role }) => [organization, role]));
+const eventsOf = ({ server }: Place, name: string) =>
+  server.db.prepare("SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER BY id").raw().all(name);
+
+for (const inToken of [true, false])
+  test(`the groups ${inToken ? "of the ID token" : "of the userinfo endpoint"} decide over roles, anew with each login`, () =>
+    given({ inToken }, async (place) => {
+      const { server, oidc, browser, login } = place;
+      oidc.state.person = { sub: "42", preferred_username: "Ann.B@example.com", name: "Ann B.", email: "ann@example.com", email_verified: true, groups: ["devs", "platform", "unknown"] };
+      const first = browser();
+      const answer = await login(first, "?next=%2Fapi%2Fv2%2Fdoc%2F");
+      assert.equal([answer.status, answer.location], [303, "../../api/v2/doc/"]);
+      assert.match(shown(await first.get("/account")), /^Ann B\. Login name Ann\.B E-mail ann@example\.com Sign out .*OpenID Connect.*Password You have none here/);
+      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "admin", beta: "reader" });
+      assert.equal(eventsOf(place, "Ann.B"), [["added", "admin", null, "Ann.B", "oidc"], ["added", "admin", null, "Ann.B", "oidc"], ["added", "reader", null, "Ann.B", "oidc"]]);
+      const token = await first.apiToken();
+      assert.is((await server.call("GET", "/membership-audit-log/acme?source=oidc", { headers: { Cookie: `assay=${first.cookies.get("assay")}`, "X-CSRF-Token": token } })).body.total_count, 1);
+
+      oidc.state.person = { sub: "42", preferred_username: "another name", groups: "devs" };
+      assert.is((await login()).status, 303);
+      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "member", beta: "reader" });
+      assert.is((await server.call("GET", "/membership-audit-log/acme", { headers: { Cookie: `assay=${first.cookies.get("assay")}` } })).status, 403, "at once, also for the session of before");
+
+      oidc.state.person = { sub: "42", groups: [] };
+      const second = browser();
+      const gone = await login(second);
+      assert.equal([gone.status, saidBy(gone), second.cookies.has("assay")], [403, NO_ROLE, false]);
+      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin" });
+      assert.is((await first.get("/account")).status, 303, "what was begun with the groups of before ended");
+      assert.equal(eventsOf(place, "Ann.B").slice(3), [["changed", "member", "admin", "Ann.B", "oidc"], ["removed", null, "member", "Ann.B", "oidc"], ["removed", null, "reader", "Ann.B", "oidc"]]);
+    }));
+
+test("somebody without a mapped group gets no account, also where the mapping names an organization that is not there", () =>
+  given({}, async ({ server, oidc, login }) => {
+    for (const groups of [undefined, [], ["everyone"], ["DEVS"], [42]]) {
+      oidc.state.person = { sub: "43", preferred_username: "eve", groups };
+      const answer = await login();
+      assert.equal([answer.status, saidBy(answer)], [403, NO_ROLE]);
+    }
+    assert.equal([server.store.users.find("eve"), server.db.prepare("SELECT count(*) FROM identities").pluck().get()], [null, 0]);
+  }));
+
+test("nobody becomes a user who is here already, whatever name or address the provider gives", () =>
+  given({}, async (place) => {
+    const { server, oidc, login } = place;
+    const id = server.store.users.create({ name: "ann", displayName: "", email: "ann@example.com" });
+    oidc.state.person = { sub: "42", preferred_username: "ann", email: "Ann@example.com", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.equal(server.store.users.memberships(id), []);
+    assert.equal([server.store.users.find("ann-2")?.email, rolesOf(place, "ann-2")], [null, { acme: "member", "ann-2": "admin", beta: "reader" }]);
+    oidc.state.person = { sub: "43", preferred_username: "../..", email: "zoë@example.com", email_verified: false, groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.is(server.store.users.find("zoe")?.email, null);
+    oidc.state.person = { sub: "44", preferred_username: "acme", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.ok(server.store.users.find("acme-2"), "an organization has the name");
+  }));
+
+test("the last admin of an organization stays one", () =>
+  given({}, async (place) => {
+    const { server, oidc, login } = place;
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    await login();
+    const acme = server.store.organizations.find("acme")?.id as number;
+    const admin = server.store.users.find("acme-admin")?.id as number;
+    server.store.organizations.removeMember(acme, { id: admin }, "test");
+    oidc.state.person = { sub: "42", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    assert.equal(rolesOf(place, "ann"), { acme: "admin", ann: "admin", beta: "reader" });
+    assert.ok(server.lines.some((line) => line.includes("the groups of the last admin no longer say so")));
+    server.store.organizations.setRole(acme, { id: admin }, "admin", "test");
+    await login();
+    assert.is(rolesOf(place, "ann")["acme"], "member");
+  }));
+
+test("a disabled user is refused, and not made a second time", () =>
+  given({}, async ({ server, oidc, login }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+    await login();
+    const id = server.store.users.find("ann")?.id as number;
+    server.store.identities.block(id);
+    const answer = await login();
+    assert.equal([answer.status, saidBy(answer), server.store.users.find("ann-2")], [403, NO_ROLE, null]);
+    server.store.identities.unblock(id);
+    assert.is((await login()).status, 303);
+  }));
+
+test("an answer counts once, in the browser that asked for it", () =>
+  given({}, async ({ oidc, browser, begin, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+    const expect = async (page: Promise<Page>, status: number, said: string) => assert.equal(await page.then((answer) => [answer.status, saidBy(answer)]), [status, said]);
+    // Another browser, with and without a login of its own.
+    const callback = await begin(browser());
+    await expect(browser().get(callback), 400, NOT_BEGUN);
+    const other = browser();
+    await begin(other);
+    await expect(other.get(callback), 403, REFUSED);
+
+    const mine = browser();
+    const answer = await begin(mine);
+    const kept = mine.cookies.get("assay-oidc") as string;
+    assert.is((await mine.get(answer)).status, 303);
+    assert.not.ok(mine.cookies.has("assay-oidc"));
+    await expect(mine.get(answer), 400, NOT_BEGUN);
+    await expect(browserOf(server.url, { Cookie: `assay-oidc=${kept}` }).get(answer), 403, REFUSED);
+
+    for (const change of [{ state: "another" }, { nonce: "another" }, { verifier: "x".repeat(43) }]) {
+      const one = browser();
+      const back = await begin(one);
+      const checks = JSON.parse(Buffer.from(one.cookies.get("assay-oidc") as string, "base64url").toString()) as object;
+      one.cookies.set("assay-oidc", Buffer.from(JSON.stringify({ ...checks, ...change })).toString("base64url"));
+      await expect(one.get(back), 403, REFUSED);
+      assert.not.ok(one.cookies.has("assay"), JSON.stringify(change));
+    }
+    for (const cookie of ["", "bm9uZQ", Buffer.from('{"state":1}').toString("base64url")]) {
+      const one = browser();
+      const back = await begin(one);
+      one.cookies.set("assay-oidc", cookie);
+      await expect(one.get(back), 400, NOT_BEGUN);
+    }
+    const denied = browser();
+    await begin(denied);
+    const { state } = JSON.parse(Buffer.from(denied.cookies.get("assay-oidc") as string, "base64url").toString()) as { state: string };
+    await expect(denied.get(`/login/oidc/callback?error=access_denied&state=${state}&iss=${encodeURIComponent(oidc.issuer)}`), 403, REFUSED);
+  }));
+
+test("an ID token without a subject is refused, and makes nobody", () => {
+  let reissue: ((idToken: string) => string) | null = null;
+  const tamper = (real: Fetch): Fetch => async (url, options) => {
+    const response = await real(url, options);
+    if (!reissue || !url.endsWith("/token")) return response;
+    const body = (await response.json()) as { id_token: string };
+    return Response.json({ ...body, id_token: reissue(body.id_token) });
+  };
+  return given({ inToken: true, tamper }, async ({ oidc, login, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    const before = server.store.users.count();
+    for (const sub of ["", "  "]) {
+      reissue = (idToken) => oidc.reissue(idToken, { sub });
+      const answer = await login();
+      assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    }
+    assert.is(server.store.users.count(), before);
+    assert.is(server.db.prepare("SELECT count(*) FROM identities").pluck().get(), 0);
+    reissue = (idToken) => oidc.reissue(idToken, { sub: "43" });
+    assert.is((await login()).status, 303, "a token that was signed again is a good one");
+  });
+});
+
+test("an ID token that the provider did not sign is refused", () => {
+  let forges = false;
+  const tamper = (real: Fetch): Fetch => async (url, options) => {
+    const response = await real(url, options);
+    if (!forges || !url.endsWith("/token")) return response;
+    const body = (await response.json()) as { id_token: string };
+    const [head, payload = "", signature] = body.id_token.split(".");
+    const claims = { ...(JSON.parse(Buffer.from(payload, "base64url").toString()) as object), groups: ["platform"] };
+    return Response.json({ ...body, id_token: [head, Buffer.from(JSON.stringify(claims)).toString("base64url"), signature].join(".") });
+  };
+  return given({ tamper }, async ({ oidc, login, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+    assert.is((await login()).status, 303);
+    forges = true;
+    const answer = await login();
+    assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    assert.is(server.store.organizations.roleOf(server.store.organizations.find("acme")?.id as number, server.store.users.find("ann")?.id as number), "member");
+  });
+});
+
+test("the provider is asked when somebody wants to sign in; while it is down passwords go on", () =>
+  given({}, async ({ server, oidc, browser }) => {
+    assert.equal(oidc.state.requests, []);
+    await givePassword(server, "acme-admin");
+    await oidc.stop();
+    const answer = await browser().get("/login/oidc");
+    assert.equal([answer.status, saidBy(answer), answer.headers.get("Retry-After")], [503, "The login provider does not answer. You can try again, or sign in with a password if you have one.", "60"]);
+    assert.ok(server.lines.some((line) => line.includes("ECONNREFUSED")), "the operator learns why");
+    assert.is((await browser().login("acme-admin", PASSWORD)).status, 303);
+    assert.match((await browser().get("/login?next=%2Faccount")).text, /<a class="button" href="\.\/login\/oidc\?next=%2Faccount">Sign in with OpenID Connect<\/a>/);
+  }));
+
+const BASIC = "client_secret_basic";
+const POST = "client_secret_post";
+
+/** How a client is registered, what the description offers, what the operator set, and what then happens. */
+const CLIENTS: readonly { name: string; given: Given; method: string }[] = [
+  { name: "basic, where both are offered", given: { clientMethod: BASIC, offered: [POST, BASIC] }, method: BASIC },
+  { name: "basic, where it alone is offered", given: { clientMethod: BASIC, offered: [BASIC] }, method: BASIC },
+  { name: "basic, where the description does not say", given: { clientMethod: BASIC, offered: null }, method: BASIC },
+  { name: "basic, as the operator says", given: { clientMethod: BASIC, offered: [POST, BASIC], clientAuth: "basic" }, method: BASIC },
+  { name: "post, where it alone is offered", given: { clientMethod: POST, offered: [POST, "private_key_jwt"] }, method: POST },
+  { name: "post, as the operator says", given: { clientMethod: POST, offered: [BASIC, POST], clientAuth: "post" }, method: POST },
+];
+
+for (const { name, given: registered, method } of CLIENTS)
+  test(`the server authenticates itself with ${name}`, () =>
+    given(registered, async ({ oidc, infos, login }) => {
+      oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
+      assert.is((await login()).status, 303);
+      assert.is((await login()).status, 303);
+      assert.equal(oidc.state.methods, [method, method]);
+      const facts = { issuer: oidc.issuer, client_auth: method, offered: registered.offered, oidc_client_auth: registered.clientAuth ?? "auto" };
+      assert.equal(infos, [`the login provider was found ${JSON.stringify(facts)}`], "said once");
+    }));
+
+test("a provider that takes no client secret is not asked, and the log says what it offers", () =>
+  given({ offered: ["private_key_jwt", "none"], clientMethod: "none" as typeof BASIC }, async ({ server, oidc, browser }) => {
+    const answer = await browser().get("/login/oidc");
+    assert.equal([answer.status, oidc.state.methods], [503, []]);
+    const said = "it takes no client secret: client_secret_basic and client_secret_post are not among its methods (private_key_jwt, none); set oidc-client-auth if one works";
+    assert.ok(server.lines.some((line) => (JSON.parse(line) as { reason?: string }).reason === said), server.lines.join("\n"));
+  }));
+
+const reasonsOf = (server: TestServer): string[] =>
+  server.lines.flatMap((line) => (line.includes("login refused") ? [(JSON.parse(line) as { reason: string }).reason] : []));
+
+test("a refusal by challenge is logged with its error code and description", () =>
+  given({ clientMethod: POST, offered: [BASIC, POST] }, async ({ server, oidc, login }) => {
+    oidc.state.person = { sub: "42", groups: ["devs"] };
+    const challenge = "server responded with a challenge in the WWW-Authenticate HTTP Header";
+    const hint = "; this server authenticated with client_secret_basic, see oidc-client-auth";
+    const answer = await login();
+    assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    // As Keycloak refuses: the challenge says nothing, the body does.
+    oidc.state.refuse = (response) =>
+      void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"', "Content-Type": "application/json" })
+        .end('{"error":"unauthorized_client","error_description":"Invalid client or Invalid client credentials"}');
+    await login();
+    oidc.state.refuse = (response) => void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"' }).end("go away");
+    await login();
+    oidc.state.refuse = (response) =>
+      void response.writeHead(400, { "Content-Type": "application/json" }).end('{"error":"invalid_client","error_description":"no"}');
+    await login();
+    assert.equal(reasonsOf(server), [
+      `${challenge} (basic): invalid_client: this client has another method${hint}`,
+      `${challenge} (basic): unauthorized_client: Invalid client or Invalid client credentials${hint}`,
+      `${challenge} (basic)`,
+      `server responded with an error in the response body: invalid_client: no${hint}`,
+    ]);
+  }));
+
+test("a wrong client secret is logged with what the provider says of it, and never the secret", () =>
+  given({ clientMethod: BASIC, clientSecret: "a-wrong-secret-of-this-test" }, async ({ server, login }) => {
+    assert.is((await login()).status, 403);
+    const [reason = ""] = reasonsOf(server);
+    assert.match(reason, /invalid_client: client authentication failed.*this server authenticated with client_secret_basic, see oidc-client-auth$/);
+    assert.not.match(server.lines.join(), "a-wrong-secret");
+  }));
+
+test("a server without a provider says so", async () => {
+  const server = await startServer();
+  try {
+    for (const path of ["/login/oidc", "/login/oidc/callback?code=x&state=y"]) assert.is((await browserOf(server.url).get(path)).status, 404);
+    assert.not.match((await browserOf(server.url).get("/login")).text, /OpenID/);
+  } finally {
+    await server.stop();
+  }
+});
+
+test.run();

@@ -1,0 +1,120 @@
+/** jq as rules and summaries see it: the real language, and nothing of the world around it. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { runJq } from "../../../src/workers/sandbox/jq.ts";
+
+const test = suite("workers: jq");
+const NOW = 1_700_000_000;
+const run = (expression: string, input: unknown = { a: 1, b: [1, 2, { c: "é" }] }, more: { maxOutputs?: number; maxBytes?: number; raw?: string } = {}) =>
+  runJq({ expression, input: Buffer.from(more.raw ?? JSON.stringify(input)), now: NOW, maxOutputs: more.maxOutputs ?? 3, maxBytes: more.maxBytes ?? 65_536 });
+const outputs = async (expression: string, input?: unknown): Promise<unknown> => {
+  const { outputs, overflow, status } = await run(expression, input);
+  return overflow || status !== 0 ? { outputs, overflow, status } : outputs;
+};
+
+for (const [expression, expected] of [
+  [".a == 1", ["true"]],
+  [".", ['{"a":1,"b":[1,2,{"c":"é"}]}']],
+  [".b[2].c | test(\"^é$\")", ["true"]],
+  ["-1", ["-1"]],
+  ["--1", ["1"]],
+  ["1, 2, 3", ["1", "2", "3"]],
+  ["empty", []],
+  ["[.b[] | numbers] | add", ["3"]],
+  ["def even: . % 2 == 0; [.b[] | numbers | even]", ["[false,true]"]],
+  ["reduce range(5) as $i (0; . + $i)", ["10"]],
+  ["100000000000000000000000001", ["100000000000000000000000001"]],
+  ['"a\nb"', ['"a\\nb"']],
+  ["try error(\"x\") catch .", ['"x"']],
+  ["true # and nothing else", ["true"]],
+] as const)
+  test(`\`${expression}\` gives ${expected.join(" and ") || "nothing"}`, async () => assert.equal(await outputs(expression), expected));
+
+test("an expression sees no environment, no files, no other input and no clock but the time that it is given", async () => {
+  for (const [expression, expected] of [
+    ["$ENV, env", ["{}", "{}"]],
+    ["env.PATH, env.HOME", ["null", "null"]],
+    ["[inputs]", ["[]"]],
+    ["[limit(1; inputs)] | length", ["0"]],
+    ["now", [String(NOW)]],
+    ["now | localtime | mktime", [String(NOW)]],
+    ["now | strflocaltime(\"%Y-%m-%d %H:%M\")", ['"2023-11-14 22:13"']],
+    ["$ARGS", ['{"positional":[],"named":{}}']],
+    ["input_filename", ['"<stdin>"']],
+    ["try input catch \"none\"", ['"none"']],
+  ] as const)
+    assert.equal(await outputs(expression), expected, expression);
+  for (const expression of ['import "a" as a; .', 'include "a"; .', 'import "/etc/passwd" as $data; .', 'import "a" as $data {search: "/"}; .']) {
+    const { outputs, status, diagnostics } = await run(expression);
+    assert.equal([outputs, status], [[], 3], expression);
+    assert.match(diagnostics, "module not found");
+  }
+  assert.match((await run('"a" | modulemeta')).diagnostics, "module not found");
+});
+
+test("what one run leaves is not there in the next, also after one that was broken off", async () => {
+  for (const expression of ["[range(1e9)]", "reduce range(2e5) as $i (0; [.])", "range(1e9)"]) {
+    assert.is((await run(expression)).status, null, expression);
+    assert.equal(await outputs("., $__loc__", 1), ["1", '{"file":"<top-level>","line":1}']);
+  }
+});
+
+test("what the expression is to blame for ends its run, with jq's words where there are any", async () => {
+  for (const [expression, status, words] of [
+    [".a.b", 5, "Cannot index number with string \"b\""],
+    ['error("too bad")', 5, "too bad"],
+    ["error(null)", 5, "null"],
+    ["true, error", 5, "(not a string)"],
+    ['"bye" | halt_error', 5, "bye"],
+    [".a ==", 3, "syntax error, unexpected end of file"],
+    ["foo", 3, "foo/0 is not defined"],
+    ["def f: 1;", 3, "Top-level program not given"],
+    ["[range(1e9)]", null, "cannot allocate memory"],
+    ['"x" * 1e9', null, "cannot allocate memory"],
+    ["reduce range(2e5) as $i (0; [.])", null, ""],
+    ["def f: 1 + f; f", null, "cannot allocate memory"],
+    [`${"(".repeat(20_000)}1${")".repeat(20_000)}`, 3, "memory exhausted"],
+  ] as const) {
+    const result = await run(expression);
+    assert.is(result.status, status, expression.slice(0, 50));
+    assert.match(result.diagnostics, words, expression.slice(0, 50));
+  }
+});
+
+test("halt ends a run like any end", async () => {
+  assert.equal(await outputs("halt"), []);
+  assert.equal(await outputs("true, halt, false"), ["true"]);
+});
+
+test("output and diagnostics are bounded: a run that writes on is ended", async () => {
+  for (const [expression, maxOutputs, maxBytes, expected] of [
+    ["range(1e9)", 2, 65_536, ["0", "1"]],
+    ["1, 2", 1, 65_536, ["1"]],
+    ['"x" * 5000', 1, 4_096, []],
+    ['1, "x" * 5000', 2, 4_096, ["1"]],
+  ] as const) {
+    const result = await run(expression, null, { maxOutputs, maxBytes });
+    assert.equal([result.outputs, result.overflow], [expected, true], expression);
+  }
+  const noisy = await run('[range(2000) | stderr] | length', null);
+  assert.equal([noisy.outputs, noisy.overflow, noisy.status, noisy.diagnostics.length], [["2000"], false, 0, 4_096]);
+});
+
+test("nothing as input only compiles", async () => {
+  for (const expression of ["1", "error", "def f: f; f", "[range(1e9)]"]) assert.equal((await run(expression, null, { raw: "" })).outputs, [], expression);
+  assert.is((await run("foo", null, { raw: "" })).status, 3);
+});
+
+test("each text of the input is an input of its own, and large ones are read whole", async () => {
+  assert.equal((await run(".+1", null, { raw: "1\n2\n3" })).outputs, ["2", "3", "4"]);
+  const cases = Array.from({ length: 60_000 }, (_, i) => ({ name: `case ${i}`, status: "passed", seconds: i / 7 }));
+  assert.equal(await outputs('length, all(.[]; .status == "passed"), .[59999].name', cases), ["60000", "true", '"case 59999"']);
+});
+
+test("the process keeps its exit code, whatever that of jq was", async () => {
+  const before = process.exitCode;
+  await run("error");
+  assert.is(process.exitCode, before);
+});
+
+test.run();
