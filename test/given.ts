@@ -6,10 +6,10 @@
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Parts } from "../src/server/app.ts";
-import { createApp, createWriting, newPublicId, newSecret, prepareDirectory } from "../src/server/app.ts";
-import { listen, unlisten } from "../src/server/listener.ts";
-import type { Manners, Place, ServerLimits } from "../src/server/listener.ts";
+import type { AppDependencies } from "../src/server/app.ts";
+import { createApp, createWritePath, newPublicId, newSecret, prepareDirectory } from "../src/server/app.ts";
+import { listen, closeListener } from "../src/server/listener.ts";
+import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
 import { openCustomTypes, openDocuments, openLargeJson, startEvidenceWorker, startPackageWorker } from "../src/server/worker-threads.ts";
 import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
@@ -25,7 +25,7 @@ import type { WebhookKind } from "../src/store/notifications/inbound-webhooks.ts
 import { openStore } from "../src/store/index.ts";
 import type { ClockReport } from "../src/server/clock-watch.ts";
 import { createReadiness } from "../src/server/readiness.ts";
-import { createRoom } from "../src/server/disk-guard.ts";
+import { createDiskGuard } from "../src/server/disk-guard.ts";
 import type { S3Vault } from "../src/evidence/s3-store.ts";
 import { createPlaces } from "../src/workers/concurrency-limit.ts";
 import { openVault } from "../src/evidence/local-store.ts";
@@ -52,7 +52,7 @@ export type TestServer = Awaited<ReturnType<typeof startServer>>;
 export type ServerImage = { database: Buffer; directory: string; at: number };
 
 /** How a server meets its network; a free port of 127.0.0.1, at the root, without proxies, unless said otherwise. */
-export type Network = { place?: Place; limits?: ServerLimits; manners?: Manners; basePath?: string; followsProxies?: boolean };
+export type Network = { place?: ListenAddress; limits?: ServerLimits; manners?: ConnectionOptions; basePath?: string; followsProxies?: boolean };
 
 /**
  * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
@@ -63,7 +63,7 @@ export type Network = { place?: Place; limits?: ServerLimits; manners?: Manners;
 export type ServerOptions = {
   network?: Network;
   limits?: Partial<typeof LIMITS>; bodyBudget?: number; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string;
-  watch?: (db: Db) => Db; rates?: Partial<Parts["rates"]>; metrics?: Parts["metrics"]; elsewhere?: (staging: string) => S3Vault
+  watch?: (db: Db) => Db; rates?: Partial<AppDependencies["rates"]>; metrics?: AppDependencies["metrics"]; elsewhere?: (staging: string) => S3Vault
 };
 
 export async function startServer(options: ServerOptions = {}) {
@@ -92,18 +92,18 @@ export async function startServer(options: ServerOptions = {}) {
   // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
   const right: ClockReport = { state: "right", problem: null };
   const disk = { free: Infinity, fails: false, problem: null as string | null, clock: right };
-  const room = createRoom({
+  const room = createDiskGuard({
     reserve: 1_000_000, logger, reopened: () => runner.wake(),
     free: async () => disk.free,
-    tryOut: async () => {
+    probeWrite: async () => {
       if (disk.fails) throw Object.assign(new Error("input/output error"), { code: "EIO" });
     },
   });
-  const { writer, recorder, runner } = createWriting({ guard: room, db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
+  const { writer, recorder, runner } = createWritePath({ guard: room, db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
   const passwords = createPasswords(CHEAP);
   const app = createApp({
     db, store, writer, recorder, runner, room, sources, logger,
-    readiness: createReadiness({ db, storageProblem: async () => disk.problem, readOnlyReason: room.reason, clock: () => disk.clock }),
+    readiness: createReadiness({ db, storageProblem: async () => disk.problem, readOnlyReason: room.readOnlyReason, clock: () => disk.clock }),
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
@@ -284,9 +284,9 @@ export async function startServer(options: ServerOptions = {}) {
     settled: (): Promise<void> => runner.drained(),
     /** Puts everything away. Call it in `after`. */
     async stop(): Promise<void> {
-      await unlisten(server, 2);
+      await closeListener(server, 2);
       await runner.close();
-      await writer.drained();
+      await writer.idle();
       await packages.close();
       if (reader !== remote) await reader.close();
       await customTypes.close();

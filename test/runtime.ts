@@ -37,7 +37,7 @@ export function runtime({ db, store }: { db: Db; store: Store }) {
       const artifacts = ran.map(({ name, fingerprint, instances = 1, created = 1_600_000_000 }) => ({
         name, fingerprint, instances: { created: Array.from({ length: instances }, (_, place) => created + place) },
       }));
-      return store.recording.record(store.environments.get(environment), "report", artifacts, { publicId: `id-of-${reporter}`, shownName: reporter });
+      return store.recording.record(store.environments.get(environment), "report", artifacts, { publicId: `id-of-${reporter}`, displayName: reporter });
     },
   };
 }

@@ -1,7 +1,7 @@
 /** What every operation of Assay works with, and how operations are made. */
 import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
-import type { Caller, Membership, RequestFacts } from "../http/router.ts";
+import type { Principal, Membership, RequestContext } from "../http/router.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { Role } from "../domain/access.ts";
@@ -18,7 +18,7 @@ import type { PackageMaker } from "../audit-packages/package-maker.ts";
 
 export type OrgMembership = Membership & { organization: OrganizationRow };
 
-export type Context = {
+export type OperationContext = {
   readonly store: Store;
   readonly urls: Urls;
   readonly evidence: EvidenceReader;
@@ -38,7 +38,7 @@ export type Context = {
   /** The organization of the path; only on operations below one. */
   readonly organization: OrganizationRow;
   /** Who calls; only on operations that need a key. */
-  readonly caller: Caller;
+  readonly caller: Principal;
   /** What the caller is in the organization of the path; null for somebody who only reads a public one. */
   readonly role: Role | null;
   /** A new API key. */
@@ -49,25 +49,25 @@ export type Context = {
   note(detail: Record<string, unknown>): void;
   /** The audit entry of this write, with what was noted so far. */
   auditEntry(): AuditEntry;
-  readonly recorder: Recorder;
+  readonly recorder: LargeReportRecorder;
   readonly jobs: Jobs;
   /** What the answer waits for after the commit. */
   readonly pending: (() => Promise<void>)[];
 };
 
 /** What showing records needs of a context. */
-export type Showing = Pick<Context, "store" | "urls" | "organization">;
+export type PresenterContext = Pick<OperationContext, "store" | "urls" | "organization">;
 
 /** Takes work that would hold up everybody else to a thread of its own; see jobs/recorder.ts. */
-export type Recorder = {
+export type LargeReportRecorder = {
   /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
-  takes(weight: number): boolean;
+  accepts(weight: number): boolean;
   /** Whether `text` can be used. */
   readonly reads: boolean;
   /** Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded, when the environment was archived meanwhile. */
   report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<Recorded>;
   /** Reads the text of a report, which is given away, and records it. `touch` runs inside a write and says whether the digest was all it takes. */
-  text(task: {
+  recordRaw(task: {
     environmentId: number;
     report: PhysicalType;
     bytes: Buffer;
@@ -84,14 +84,14 @@ export type Jobs = {
   settled(id: number, patience: number): Promise<void>;
 };
 
-export type AssayOperation = AnyOperation<Context>;
+export type AssayOperation = AnyOperation<OperationContext>;
 
 /** Declares an operation. */
-export const operation = operationFor<Context>();
+export const operation = operationFor<OperationContext>();
 
 /** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
-export type ContextParts = Pick<
-  Context,
+export type OperationContextParts = Pick<
+  OperationContext,
   "store" | "largeJson" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs" | "version"
 > & {
   urls(baseUrl: string): Urls;
@@ -99,8 +99,8 @@ export type ContextParts = Pick<
 };
 
 /** Makes the contexts of a running server. */
-export function contextFactory({ urls, openApi, ...parts }: ContextParts) {
-  return (facts: RequestFacts<OrgMembership>): Context => {
+export function contextFactory({ urls, openApi, ...parts }: OperationContextParts) {
+  return (facts: RequestContext<OrgMembership>): OperationContext => {
     const noted: Record<string, unknown> = {};
     return {
       ...parts,

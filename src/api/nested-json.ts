@@ -2,7 +2,7 @@
 import type { ScanBounds } from "../json/scan.ts";
 import { LARGE_JSON_BYTES, readJson } from "../http/body/read-json.ts";
 import type { JsonShape } from "../http/body/read-json.ts";
-import type { Context } from "./context.ts";
+import type { OperationContext } from "./context.ts";
 
 /**
  * Reads it. `field` is blamed for what is wrong with it as a whole, `what` begins the sentence of a 413. `asText`: a large object or list
@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
  * @throws AppError as readJson and LargeJsonReader do.
  */
 export async function readNested(
-  { largeJson }: Pick<Context, "largeJson">,
+  { largeJson }: Pick<OperationContext, "largeJson">,
   content: string | Buffer,
   { field, what, bounds, asText }: { field: string; what: string; bounds: ScanBounds; asText: boolean },
 ): Promise<unknown> {

@@ -7,7 +7,7 @@ import { validate } from "../http/validate.ts";
 import { MAX_TAGS } from "../store/db/tags.ts";
 import type { TagChange, TagFilter } from "../store/db/tags.ts";
 import { operation } from "./context.ts";
-import type { Context } from "./context.ts";
+import type { OperationContext } from "./context.ts";
 import { NoQuery } from "./accounts/organizations.ts";
 import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "../contract/shapes.ts";
 
@@ -36,7 +36,7 @@ type Word = keyof typeof KINDS;
 type Kind = (typeof KINDS)[Word];
 
 /** Changes the tags of the resource of that kind. @throws AppError not_found with the text of its kind (messages 8). */
-const patch: Record<Kind, (context: Context, id: string, change: TagChange) => void> = {
+const patch: Record<Kind, (context: OperationContext, id: string, change: TagChange) => void> = {
   flow({ store, organization }, id, change) {
     store.flows.patchTags(store.flows.requireWritable(organization, id).id, change);
   },

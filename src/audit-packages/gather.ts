@@ -7,7 +7,7 @@ import { trailParts, trailPlaceholder } from "../contract/present-trail.ts";
 import { wholeAllowance } from "../contract/large-json.ts";
 import type { TrailEventValue } from "../contract/present-trail.ts";
 import type { GitCommitInfoValue } from "../contract/shapes.ts";
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import type { PackageSubject } from "../store/flows/audit-packages.ts";
@@ -24,7 +24,7 @@ import type { About, LostEvidence, Report, ReportedAllowance, ReportedArtifact, 
 /** What the report lists of each kind, at most. */
 const LISTED = { trails: 50, artifacts: 200, attestations: 500, runs: 200, allowances: 100, lost: 200 };
 
-export function gather(showing: Showing, subject: PackageSubject, files: EvidenceFiles, members: Members | null): Report {
+export function gather(showing: PresenterContext, subject: PackageSubject, files: EvidenceFiles, members: Members | null): Report {
   const { store, organization } = showing;
   const source = store.auditPackages;
   const trails = sampler<ReportedTrail>(LISTED.trails, "last");
@@ -207,7 +207,7 @@ export function gather(showing: Showing, subject: PackageSubject, files: Evidenc
 }
 
 /** Every attached file once for each name that it has in the package, by digest. */
-function* evidenceIn({ store }: Showing, subject: PackageSubject, files: EvidenceFiles): Generator<LostEvidence & { mtime: number }> {
+function* evidenceIn({ store }: PresenterContext, subject: PackageSubject, files: EvidenceFiles): Generator<LostEvidence & { mtime: number }> {
   let digest = "";
   let given = new Set<string>();
   for (const file of store.auditPackages.evidence(subject)) {
@@ -221,11 +221,11 @@ function* evidenceIn({ store }: Showing, subject: PackageSubject, files: Evidenc
 }
 
 /** Every file that cannot be put into the package. */
-export function* lostEvidence(showing: Showing, subject: PackageSubject, files: EvidenceFiles): Generator<LostEvidence> {
+export function* lostEvidence(showing: PresenterContext, subject: PackageSubject, files: EvidenceFiles): Generator<LostEvidence> {
   for (const { mtime: _, ...file } of evidenceIn(showing, subject, files)) if (file.state !== "included") yield file;
 }
 
-function aboutOf({ store, organization, urls }: Showing, subject: PackageSubject): About {
+function aboutOf({ store, organization, urls }: PresenterContext, subject: PackageSubject): About {
   if (subject.kind === "trail") {
     const row = store.trails.get(subject.trailId);
     const flow = store.flows.get(row.flow_id).name;

@@ -5,7 +5,7 @@
  * from the database. Evidence is write-once and is read while it is sent. The bytes follow from the records, the evidence and the
  * base URL alone.
  */
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import { auditPackageName } from "../domain/names.ts";
 import type { PackageSubject } from "../store/flows/audit-packages.ts";
 import type { EvidenceFiles } from "./evidence.ts";
@@ -22,7 +22,7 @@ import type { TarEntry } from "../archive/tar.ts";
 const FORMAT_VERSION = 2;
 
 export type Making = {
-  showing: Showing;
+  showing: PresenterContext;
   subject: PackageSubject;
   files: EvidenceFiles;
   /** The readable report as PDF. */

@@ -2,11 +2,11 @@
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
 import { wholeAllowance } from "../contract/large-json.ts";
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import { presentCommits } from "../contract/shapes.ts";
-import { booleanOf } from "../store/db/database.ts";
-import type { Facts, KeptVerdict } from "../domain/compliance/environment.ts";
-import { reasonsOn, unfold, withFlowNames } from "../domain/compliance/environment.ts";
+import { fromSqlBoolean } from "../store/db/database.ts";
+import type { Facts, StoredVerdict } from "../domain/compliance/environment.ts";
+import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { AttestationExtras, ControlRow, ControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/flows/audit-packages.ts";
@@ -40,7 +40,7 @@ function attempt<T>(tell: () => T): T | null {
 }
 
 /** Of an attestation record; the part under `audit` is not in answers of the server. */
-export function tellAttestation(showing: Showing, row: PlacedAttestationRow, evidence: EvidenceState | null) {
+export function tellAttestation(showing: PresenterContext, row: PlacedAttestationRow, evidence: EvidenceState | null) {
   const extras = showing.store.auditPackages.extras(row.id);
   const [shown] = presentAttestations(showing, [row], { allowance: wholeAllowance() });
   return {
@@ -74,7 +74,7 @@ const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_si
     member: null, state: "deleted", deleted_at, uploaded_as: row.evidence_filename, content_type: row.evidence_content_type, size: deleted_size, sha256: deleted_digest,
   };
 
-export function tellArtifact(showing: Showing, row: PlacedArtifactRow) {
+export function tellArtifact(showing: PresenterContext, row: PlacedArtifactRow) {
   const [shown] = presentArtifacts(showing, [row], wholeAllowance());
   return {
     ...shown,
@@ -83,7 +83,7 @@ export function tellArtifact(showing: Showing, row: PlacedArtifactRow) {
       attestations_statuses: readable(row.attestations_json),
       description: row.description,
       commits_list: attempt(() => presentCommits(row.commits_list_json)),
-      reported_as_compliant: booleanOf(row.legacy_is_compliant),
+      reported_as_compliant: fromSqlBoolean(row.legacy_is_compliant),
       created_by: row.created_by,
     },
   };
@@ -100,13 +100,13 @@ export type Run = ReturnType<typeof tellRun>;
  * @param used is given the keys of the policy versions. @param flowName the present name of a flow by its key
  */
 export function tellRun(
-  { store }: Showing,
+  { store }: PresenterContext,
   row: RunRow,
   { used, flowName }: { used: (versionId: number) => void; flowName: (flowId: number) => string | undefined },
 ) {
   const stored = readable<Facts>(row.facts_json);
   const facts = stored && (attempt(() => withFlowNames(stored, flowName)) ?? stored);
-  const verdicts = readable<KeptVerdict[]>(row.verdicts_json);
+  const verdicts = readable<StoredVerdict[]>(row.verdicts_json);
   const renamed =
     facts && verdicts && facts !== stored ? attempt(() => reasonsOn(facts, verdicts, store.policies.parsed)) : null;
   const isNow = row.last_index === OPEN;
@@ -117,8 +117,8 @@ export function tellRun(
     last_snapshot: isNow ? null : { index: row.last_index, ended_at: row.ended },
     is_running: isNow && row.now > 0,
     event: { type: row.annotation, instances_before: row.was, instances: row.now },
-    verdict: verdictWord(booleanOf(row.compliant)),
-    is_compliant: booleanOf(row.compliant),
+    verdict: verdictWord(fromSqlBoolean(row.compliant)),
+    is_compliant: fromSqlBoolean(row.compliant),
     reasons: renamed ?? readableTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
     policies: verdicts && attempt(() => verdicts.map((verdict) => {
@@ -138,9 +138,9 @@ export function tellRun(
 }
 
 /** Each rule in words, and what became of it in each flow; null where the texts cannot be read any more. */
-const rulesOf = (store: Showing["store"], verdict: KeptVerdict, facts: Facts | null) =>
+const rulesOf = (store: PresenterContext["store"], verdict: StoredVerdict, facts: Facts | null) =>
   attempt(() =>
-    unfold(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(({ rule, satisfied, resolutions }) => ({
+    expandStoredVerdict(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(({ rule, satisfied, resolutions }) => ({
       rule: ruleInWords(rule),
       satisfied,
       outcomes: resolutions.map((resolution) => outcomeInWords(rule, resolution)),

@@ -4,7 +4,7 @@
  */
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
-import { cut } from "../domain/text/excerpt.ts";
+import { truncate } from "../domain/text/excerpt.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
 import type { EvidenceState } from "./evidence.ts";
 import { readable, readableTexts } from "./records.ts";
@@ -104,11 +104,11 @@ const LINES = 12;
 
 /** The first lines of a list, each cut, and a line that says how many follow. */
 export function fewLines(lines: readonly string[]): string[] {
-  const few = lines.slice(0, LINES).map((line) => cut(line, TEXT));
+  const few = lines.slice(0, LINES).map((line) => truncate(line, TEXT));
   return lines.length > LINES ? [...few, `... and ${lines.length - LINES} more`] : few;
 }
 
-export const shortText = (text: string | null): string | null => (text === null ? null : cut(text, TEXT));
+export const shortText = (text: string | null): string | null => (text === null ? null : truncate(text, TEXT));
 
 /** A record as the report tells it. @param belongsTo of what it is, in words */
 export function reportAttestation(row: PlacedAttestationRow, belongsTo: string, evidence: EvidenceState | null): ReportedAttestation {
@@ -124,7 +124,7 @@ export function reportAttestation(row: PlacedAttestationRow, belongsTo: string, 
     description: shortText(row.description),
     reasons: fewLines(readableTexts(row.reasons_json) ?? []),
     facts: row.type === "override" ? [] : fewLines(factLines(facts, row)),
-    evidence: row.evidence_digest === null || evidence === null ? null : { name: cut(row.evidence_filename ?? "file", 200), digest: row.evidence_digest, size: row.evidence_size ?? 0, state: evidence },
+    evidence: row.evidence_digest === null || evidence === null ? null : { name: truncate(row.evidence_filename ?? "file", 200), digest: row.evidence_digest, size: row.evidence_size ?? 0, state: evidence },
     override: row.overridden_type === null ? null : { reason: shortText(String(facts["reason"] ?? "")) ?? "", type: row.overridden_type },
   };
 }

@@ -3,7 +3,7 @@
  * somebody wants to sign in with it, so that a server starts without a network and goes on without its provider.
  */
 import type { ClientAuth, Configuration, ServerMetadata } from "openid-client";
-import { cut } from "../domain/text/excerpt.ts";
+import { truncate } from "../domain/text/excerpt.ts";
 import { personOf } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
 import { unavailable } from "../errors.ts";
@@ -134,7 +134,7 @@ function methodFor(wanted: ClientAuthentication, server: Readonly<ServerMetadata
   const offered = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
   const method = (["client_secret_basic", "client_secret_post"] as const).find((one) => offered.includes(one));
   if (method) return method;
-  const shown = cut(offered.join(", "), MAX_LOGGED_CHARS) || "none";
+  const shown = truncate(offered.join(", "), MAX_LOGGED_CHARS) || "none";
   throw new Error(`it takes no client secret: client_secret_basic and client_secret_post are not among its methods (${shown}); set oidc-client-auth if one works`);
 }
 
@@ -183,4 +183,4 @@ async function bodyOf(response: Response): Promise<OAuthError> {
 }
 
 const inWords = (parts: readonly unknown[]): string =>
-  parts.flatMap((part) => (typeof part === "string" && part !== "" ? [cut(part, MAX_LOGGED_CHARS)] : [])).join(": ");
+  parts.flatMap((part) => (typeof part === "string" && part !== "" ? [truncate(part, MAX_LOGGED_CHARS)] : [])).join(": ");

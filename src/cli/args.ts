@@ -7,7 +7,7 @@
  */
 import { parseArgs } from "node:util";
 import { OPTIONS } from "../config/options.ts";
-import { cut } from "../domain/text/excerpt.ts";
+import { truncate } from "../domain/text/excerpt.ts";
 import { nearestNames } from "../domain/text/near-names.ts";
 
 /** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
@@ -80,7 +80,7 @@ export function parseArguments(
   for (const token of tokens) {
     if (token.kind === "positional") positionals.push(token.value);
     if (token.kind !== "option") continue;
-    const dashed = cut(token.rawName, 100);
+    const dashed = truncate(token.rawName, 100);
     const name = token.rawName.startsWith("--") ? token.name : (SHORT_NAMES.get(token.name) ?? `-${token.name}`);
     const option = own.get(name);
     if (!option && !configFlags.has(name)) {
@@ -104,7 +104,7 @@ export function parseArguments(
 
   const { least, most, names, words } = accepts.positionals;
   if (positionals.length > most) {
-    problems.push(`unexpected argument ${JSON.stringify(cut(positionals[most] ?? "", 100))}`);
+    problems.push(`unexpected argument ${JSON.stringify(truncate(positionals[most] ?? "", 100))}`);
   }
   for (const name of names.slice(positionals.length, least)) {
     problems.push(`argument ${name} is missing${words === undefined ? "" : `: give ${listed(words)}`}`);

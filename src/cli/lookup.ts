@@ -1,5 +1,5 @@
 /** Whom and what the words of a command line name. */
-import { cut } from "../domain/text/excerpt.ts";
+import { truncate } from "../domain/text/excerpt.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { ServiceAccountRow } from "../store/accounts/service-accounts.ts";
@@ -25,7 +25,7 @@ export function requireOrganization(store: Store, name: string): OrganizationRow
 export function requireServiceAccount(store: Store, organization: OrganizationRow, name: string): ServiceAccountRow {
   const row = store.serviceAccounts.find(organization.id, name);
   if (row) return row;
-  const shown = cut(name, 100);
+  const shown = truncate(name, 100);
   const makes = `assay service-account create ${isAccountName(name) ? shown : "NAME"} --org ${organization.name} makes one`;
   throw commandFailure(`Service account not found: ${organization.name} has no ${JSON.stringify(shown)}; ${makes}`);
 }

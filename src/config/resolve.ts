@@ -7,7 +7,7 @@
  */
 import { isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
-import { cut } from "../domain/text/excerpt.ts";
+import { truncate } from "../domain/text/excerpt.ts";
 import { nearestNames } from "../domain/text/near-names.ts";
 import { formatDuration, formatSize } from "../domain/text/units.ts";
 import { PLAIN, readYaml } from "../domain/text/yaml.ts";
@@ -62,7 +62,7 @@ export function resolveConfig(input: {
     if (row) take(row, text, `flag --${flag}`);
     else {
       const near = nearestNames(flag, ROWS.map((option) => option.flag)).map((name) => `--${name}`);
-      problems.push(unknownName(`flag --${cut(flag, 100)}`, near));
+      problems.push(unknownName(`flag --${truncate(flag, 100)}`, near));
     }
   }
   for (const [variable, text] of Object.entries(input.env)) {
@@ -229,7 +229,7 @@ function unknownVariable(variable: string): string {
   // Compared without the common prefix, which would make every short name look near.
   const names = [...ROWS.map((option) => option.variable), ...OTHER_VARIABLES].map((name) => name.slice(PREFIX.length));
   const near = nearestNames(variable.slice(PREFIX.length).toUpperCase(), names).map((name) => `${PREFIX}${name}`);
-  const problem = unknownName(`variable ${cut(variable, 100)}`, near);
+  const problem = unknownName(`variable ${truncate(variable, 100)}`, near);
   if (near.length > 0 || !SERVICE_LINK.test(variable)) return problem;
   return `${problem}; if Kubernetes injects it for a service, set enableServiceLinks: false in the pod`;
 }
@@ -238,5 +238,5 @@ const unknownName = (what: string, near: readonly string[]): string =>
   `unknown ${what}; ${near.length > 0 ? `did you mean ${near.join(" or ")}?` : "assay config explain lists all options"}`;
 
 function quote(text: string): string {
-  return JSON.stringify(cut(text, 100));
+  return JSON.stringify(truncate(text, 100));
 }

@@ -7,7 +7,7 @@
 import { JsonText } from "../json/text.ts";
 import { MAX_INLINE_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonTable } from "../store/db/large-json.ts";
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import { AnswerFullError } from "../api/paging.ts";
 import { MAX_RESULTS_BYTES } from "./shapes.ts";
 
@@ -94,7 +94,7 @@ const sizeText = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
  * would for a short one.
  */
 export function withLargeJson<Row extends { id: number }>(
-  { store }: Pick<Showing, "store">,
+  { store }: Pick<PresenterContext, "store">,
   table: LargeJsonTable,
   row: Row,
   allowance: Allowance,

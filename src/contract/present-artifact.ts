@@ -11,9 +11,9 @@ import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import { selectorOf } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
-import type { Presence } from "../store/environments/artifact-locations.ts";
+import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
 import { presentAttestation } from "./present-attestation.ts";
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { presentEach } from "../api/paging.ts";
@@ -106,7 +106,7 @@ type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean =>
   (JSON.parse(row.attestations_json) as AttestationStatus[]).some(({ status }) => status === "COMPLETE");
 
-function presentShared(context: Showing, listed: PlacedArtifactRow, allowance: Allowance): Shared {
+function presentShared(context: PresenterContext, listed: PlacedArtifactRow, allowance: Allowance): Shared {
   const row = withLargeJson(context, "artifacts", listed, allowance);
   const { urls } = context;
   const org = context.organization.name;
@@ -136,7 +136,7 @@ function presentShared(context: Showing, listed: PlacedArtifactRow, allowance: A
   };
 }
 
-function evidenceOf(context: Showing, row: PlacedArtifactRow, allowance: Allowance): Record<string, Evidence> {
+function evidenceOf(context: PresenterContext, row: PlacedArtifactRow, allowance: Allowance): Record<string, Evidence> {
   if (row.trail_id === null || !hasEvidence(row)) return {};
   const records = context.store.attestations.latestOfArtifact(row.trail_id, row.id);
   return Object.fromEntries(records.map((record) => [record.name, presentEvidence(context, record, allowance)]));
@@ -151,7 +151,7 @@ const FACTS = [
   ["pull_requests", "pull_requests"],
 ] as const;
 
-function presentEvidence(context: Showing, record: PlacedAttestationRow, allowance: Allowance): Evidence {
+function presentEvidence(context: PresenterContext, record: PlacedAttestationRow, allowance: Allowance): Evidence {
   const shown = presentAttestation(context, record, allowance) as ReturnType<typeof presentAttestation> & Record<string, unknown>;
   const facts = FACTS.filter(([, source]) => shown[source] !== undefined).map(([name, source]) => [name, shown[source]]);
   return {
@@ -171,7 +171,7 @@ function presentEvidence(context: Showing, record: PlacedAttestationRow, allowan
 }
 
 /** One record in full, each field whole unless the allowance is another. @throws SyntaxError for a damaged record. */
-export function presentArtifact(context: Showing, row: PlacedArtifactRow, allowance: Allowance = singleAllowance()): Static<typeof ArtifactResponse> {
+export function presentArtifact(context: PresenterContext, row: PlacedArtifactRow, allowance: Allowance = singleAllowance()): Static<typeof ArtifactResponse> {
   const reasons = fromJson<string[]>(row.reasons_json) ?? [];
   const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
   const shared = presentShared(context, row, allowance);
@@ -189,9 +189,9 @@ export function presentArtifact(context: Showing, row: PlacedArtifactRow, allowa
 
 /** What happened to a record: its report, its evidence, and where it started and stopped. @throws SyntaxError for a damaged record. */
 export function historyOf(
-  { store }: Showing,
+  { store }: PresenterContext,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
-  presence: Pick<Presence, "moves">,
+  presence: Pick<ArtifactLocations, "moves">,
 ): HistoryEntry[] {
   const received = hasEvidence(row) ? store.attestations.receivedBy(row.id) : [];
   return [
@@ -202,7 +202,7 @@ export function historyOf(
 }
 
 /** Where an artifact started and stopped, the oldest first. */
-export const movesOf = ({ moves }: Pick<Presence, "moves">): HistoryEntry[] =>
+export const movesOf = ({ moves }: Pick<ArtifactLocations, "moves">): HistoryEntry[] =>
   moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
     event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
     timestamp,
@@ -212,7 +212,7 @@ export const movesOf = ({ moves }: Pick<Presence, "moves">): HistoryEntry[] =>
  * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the build they
  * count to the first start after it was reported, as deployments do. What is not known is left out.
  */
-function leadTimes(row: PlacedArtifactRow, commit: GitCommitInfoValue | null, { firstStarts, moves }: Presence) {
+function leadTimes(row: PlacedArtifactRow, commit: GitCommitInfoValue | null, { firstStarts, moves }: ArtifactLocations) {
   const deployed = new Map<string, number>();
   for (const { environment_name, timestamp, started } of moves)
     if (started && timestamp >= row.created_at && !deployed.has(environment_name)) deployed.set(environment_name, timestamp - row.created_at);
@@ -227,12 +227,12 @@ function leadTimes(row: PlacedArtifactRow, commit: GitCommitInfoValue | null, { 
 }
 
 /** Records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-export function presentArtifacts(context: Showing, rows: readonly PlacedArtifactRow[], allowance = listAllowance()): Static<typeof ArtifactResponse>[] {
+export function presentArtifacts(context: PresenterContext, rows: readonly PlacedArtifactRow[], allowance = listAllowance()): Static<typeof ArtifactResponse>[] {
   return presentEach(rows, (row) => presentArtifact(context, row, allowance), (row, mark) => presentArtifact(context, unreadable(row, mark)));
 }
 
 /** Records as the lists show them; as presentArtifacts. */
-export function presentArtifactItems(context: Showing, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] {
+export function presentArtifactItems(context: PresenterContext, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] {
   const allowance = listAllowance();
   return presentEach(
     rows,

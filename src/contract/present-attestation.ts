@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { Nullable, named } from "../http/schema.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { presentEach } from "../api/paging.ts";
@@ -56,7 +56,7 @@ export const AttestationResponse = named("AttestationResponse", Type.Array(Attes
 
 /** A record in full. `placeCommit` says what stands for a missing commit: null, or `{branch: ""}` in the list of a flow. */
 export function presentAttestation(
-  context: Showing,
+  context: PresenterContext,
   listed: PlacedAttestationRow,
   allowance: Allowance,
   placeCommit: "null" | "branch" = "null",
@@ -119,7 +119,7 @@ type Manner = { placeCommit?: "null" | "branch"; allowance?: Allowance };
  * @param manner `allowance`: what the answer may still show, when these are not all of its records
  */
 export function presentAttestations(
-  context: Showing,
+  context: PresenterContext,
   rows: Iterable<PlacedAttestationRow>,
   { placeCommit = "null", allowance = listAllowance() }: Manner = {},
 ): Static<typeof AttestationItem>[] {

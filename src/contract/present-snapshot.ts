@@ -5,18 +5,18 @@
  * read, so the answer is put together as text.
  */
 import type { Static } from "typebox";
-import { reasonsOn, unfold, withFlowNames } from "../domain/compliance/environment.ts";
-import type { Facts, FlowRecord, KeptVerdict } from "../domain/compliance/environment.ts";
+import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
+import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/environment.ts";
 import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { policyDump } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
 import { compareUrl } from "../domain/network/urls.ts";
-import { booleanOf } from "../store/db/database.ts";
+import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type { EvaluatedArtifactRow, KeptEvaluation, ReplacedRow, ShownRecordRow, SnapshotRow } from "../store/environments/snapshots.ts";
 import type { PolicyEvaluation } from "../api/policies/asserts.ts";
-import type { Context } from "../api/context.ts";
+import type { OperationContext } from "../api/context.ts";
 import { UNREADABLE, presentEach } from "../api/paging.ts";
 import { fromJson, presentCommit } from "./shapes.ts";
 import type { AppliedPolicy, PolicyDump, SnapshotArtifact, SnapshotArtifactFlow, SnapshotDeploymentDiff, SnapshotResponse } from "./snapshot-shapes.ts";
@@ -57,7 +57,7 @@ type Shared = {
  * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a
  * placeholder and never fails the rest (semantics 9).
  */
-export function presentSnapshot(context: Context, environment: EnvironmentRow, snapshot: SnapshotRow): string[] {
+export function presentSnapshot(context: OperationContext, environment: EnvironmentRow, snapshot: SnapshotRow): string[] {
   const { store, organization, urls } = context;
   const parts = partsOf(context, environment, snapshot);
   const rows = parts.flatMap((part) => rowsOf(context, part));
@@ -83,7 +83,7 @@ export function presentSnapshot(context: Context, environment: EnvironmentRow, s
 /** The JSON text of `value`, which is no empty object, with one member more; `texts` is the JSON text of that member. Both in pieces. */
 const withMember = (value: object, name: string, texts: readonly string[]): string[] => [`${JSON.stringify(value).slice(0, -1)},"${name}":`, ...texts, "}"];
 
-function partsOf({ store }: Context, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
+function partsOf({ store }: OperationContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, telling: true, memberName: null }];
   return store.snapshots.members(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
     const member = store.environments.get(member_id);
@@ -93,12 +93,12 @@ function partsOf({ store }: Context, environment: EnvironmentRow, snapshot: Snap
   });
 }
 
-function rowsOf(context: Context, part: Part): Row[] {
+function rowsOf(context: OperationContext, part: Part): Row[] {
   const rows = context.store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
   return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({ part, row, kept: keptOf(context, row) }));
 }
 
-function keptOf({ store }: Context, row: EvaluatedArtifactRow): Kept | null {
+function keptOf({ store }: OperationContext, row: EvaluatedArtifactRow): Kept | null {
   try {
     const reasons = JSON.parse(row.reasons_json) as string[];
     const instances = JSON.parse(row.instances_json) as Instances;
@@ -109,7 +109,7 @@ function keptOf({ store }: Context, row: EvaluatedArtifactRow): Kept | null {
   }
 }
 
-function sharedBy({ store }: Context, rows: readonly Row[]): Shared {
+function sharedBy({ store }: OperationContext, rows: readonly Row[]): Shared {
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
   const flowIds = new Set<number>();
@@ -145,7 +145,7 @@ function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
 }
 
 /** The JSON text of an Artifact, in pieces. @throws Error for a damaged record. */
-function presentArtifact(context: Context, shared: Shared, { part, row, kept }: Row): string[] {
+function presentArtifact(context: OperationContext, shared: Shared, { part, row, kept }: Row): string[] {
   if (!kept) throw new Error("the record is damaged");
   const { evaluation, instances } = kept;
   const facts = withFlowNames(evaluation.facts, (id) => shared.flowNames.get(id));
@@ -182,7 +182,7 @@ function outline({ part, row }: Pick<Row, "part" | "row">) {
     name: row.name,
     fingerprint: row.fingerprint,
     ...(part.memberName === null ? {} : { environment_name: part.memberName }),
-    compliant: booleanOf(row.compliant),
+    compliant: fromSqlBoolean(row.compliant),
     annotation: own ? { type: row.annotation, was: row.was, now: row.now } : { type: "unchanged" as const, was: row.now, now: row.now },
     deployments: [],
   };
@@ -207,7 +207,7 @@ const placeholder = ({ part, row }: Row): Artifact => ({
 });
 
 function presentFlow(
-  { urls, organization }: Context,
+  { urls, organization }: OperationContext,
   shared: Shared,
   { environment }: Part,
   { fingerprint }: EvaluatedArtifactRow,
@@ -265,7 +265,7 @@ export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl:
  * @param facts of the evaluation, with present names
  */
 function decisionsOf(
-  { store }: Context,
+  { store }: OperationContext,
   shared: Shared,
   evaluationId: number,
   evaluation: KeptEvaluation,
@@ -280,18 +280,18 @@ function decisionsOf(
 }
 
 /** Without rules where this program cannot read the policy: the status is the one that was found then. */
-function presentDecision(shared: Shared, verdict: KeptVerdict, facts: Facts): Static<typeof PolicyEvaluation> {
+function presentDecision(shared: Shared, verdict: StoredVerdict, facts: Facts): Static<typeof PolicyEvaluation> {
   const document = shared.document(verdict.version_id);
   return {
     policy_name: verdict.policy,
     policy_version: verdict.version,
     status: verdict.status,
-    rule_evaluations: (document ? presentRuleVerdicts(unfold(verdict, document, facts).rules) : []) as Static<typeof PolicyEvaluation>["rule_evaluations"],
+    rule_evaluations: (document ? presentRuleVerdicts(expandStoredVerdict(verdict, document, facts).rules) : []) as Static<typeof PolicyEvaluation>["rule_evaluations"],
   };
 }
 
 /** The policies in the order of their attachment; members of a logical environment that share one are shown it once. */
-function presentPolicies({ store }: Context, shared: Shared, parts: readonly Part[], rows: readonly Row[]): Static<typeof AppliedPolicy>[] {
+function presentPolicies({ store }: OperationContext, shared: Shared, parts: readonly Part[], rows: readonly Row[]): Static<typeof AppliedPolicy>[] {
   const versionIds = new Set(parts.flatMap(({ snapshot }) => fromJson<number[]>(snapshot.policy_versions_json) ?? []));
   if (versionIds.size === 0) return [];
   const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));

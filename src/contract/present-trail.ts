@@ -10,7 +10,7 @@ import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailMoveRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
 import { jsonPieces } from "../json/text.ts";
-import type { Showing } from "../api/context.ts";
+import type { PresenterContext } from "../api/context.ts";
 import { freeForm, listAllowance, singleAllowance, take, takeText, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { UNREADABLE, presentEach } from "../api/paging.ts";
@@ -143,13 +143,13 @@ export type TrailEventValue = Static<typeof TrailEvent>;
 type ShownFlow = { flow: FlowRow; tags: Record<string, string> };
 
 /** A trail with its whole history. @param row as lists have it (store.trails.listed) */
-export function presentTrail(context: Showing, row: TrailRow): TrailValue {
+export function presentTrail(context: PresenterContext, row: TrailRow): TrailValue {
   const parts = trailParts(context, [row]);
   return { ...parts.outline(row, singleAllowance()), events: [...parts.events(row, context.store.trails.events(row.id))] };
 }
 
 /** The trails in two parts: all but the history, and the history event by event, because it may be longer than memory. */
-export function trailParts({ store, organization, urls }: Showing, rows: readonly TrailRow[]) {
+export function trailParts({ store, organization, urls }: PresenterContext, rows: readonly TrailRow[]) {
   const moves = store.presence.ofTrails(rows.map(({ id }) => id));
   const flows = new Map<number, ShownFlow>();
   const templates = new Map<number, Template & { content: string }>();
@@ -247,7 +247,7 @@ const AT_ONCE = 100;
  * The rows of a list as the JSON text of one, in pieces. A damaged trail becomes a placeholder that says so in its description, and so
  * does one that the answer has no room for.
  */
-export function presentTrails(context: Showing, rows: Iterable<TrailRow>): string[] {
+export function presentTrails(context: PresenterContext, rows: Iterable<TrailRow>): string[] {
   const pieces: string[] = [];
   const allowance = listAllowance();
   for (const some of inGroups(rows, AT_ONCE)) {
@@ -268,7 +268,7 @@ export function presentTrails(context: Showing, rows: Iterable<TrailRow>): strin
 }
 
 /** The JSON text of one trail in pieces. */
-function listedTrail({ store }: Showing, parts: ReturnType<typeof trailParts>, row: TrailRow, allowance: Allowance): string[] {
+function listedTrail({ store }: PresenterContext, parts: ReturnType<typeof trailParts>, row: TrailRow, allowance: Allowance): string[] {
   const facts = parts.outline(row, allowance);
   takeText(allowance, facts.template.content);
   take(allowance, store.trails.eventBytes(row.id));
@@ -289,7 +289,7 @@ function* inGroups<T>(items: Iterable<T>, size: number): Generator<T[]> {
 }
 
 /** What stands for a trail that is damaged. */
-export function trailPlaceholder({ store, organization, urls }: Showing, row: TrailRow, mark = UNREADABLE): TrailValue {
+export function trailPlaceholder({ store, organization, urls }: PresenterContext, row: TrailRow, mark = UNREADABLE): TrailValue {
   const flow = store.flows.get(row.flow_id).name;
   return {
     name: row.name,

@@ -5,14 +5,14 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { csrfMissing, sessionOver, unauthenticated } from "../errors.ts";
-import type { Caller, House } from "./router.ts";
+import type { Principal, ServerContext } from "./router.ts";
 
 /**
  * The holder of the key in the Authorization header; only a request without such a header may come by session. A change by session must
  * bring the token of the session: pages of others can make a browser send its cookies, but cannot read that.
  * @throws AppError 401, 403.
  */
-export function identify(house: Pick<House<unknown>, "authenticate" | "session">, ctx: Koa.Context): Caller {
+export function authenticate(house: Pick<ServerContext<unknown>, "authenticate" | "session">, ctx: Koa.Context): Principal {
   const { authorization } = ctx.req.headers;
   if (authorization === undefined) {
     const session = house.session(ctx);

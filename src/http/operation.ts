@@ -21,7 +21,7 @@ export type OperationStatus = "current" | "unlisted" | "removed";
  * `unreadAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up everybody else.
  * `bounds` say how much of it is taken at all; its bytes were scanned for that also where it is handed over unread.
  */
-export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean; bounds: JsonBounds; unreadAbove?: number };
+export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean; bounds: JsonBounds; rawAbove?: number };
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
 export type FormBody<T extends TSchema = TSchema> = {
@@ -64,9 +64,9 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   /** The file part of a form, null when absent. */
   file: UploadedFile | null;
   /** Names of the properties that the JSON body really held (defaults are applied to `body`). */
-  sent: ReadonlySet<string>;
+  sentFields: ReadonlySet<string>;
   /** The bytes of a JSON body that was too large to be read here, else null; `body` is null then. */
-  unread: Buffer | null;
+  rawBody: Buffer | null;
 };
 
 /**
@@ -138,7 +138,7 @@ export type Operation<
    * Whether a path that matches is meant, where the pattern takes more than this operation does: else the next pattern that
    * matches gets it. Of the parameters, decoded, alone; undefined: every path is meant.
    */
-  means?(params: Readonly<Record<string, string>>): boolean;
+  matchesParams?(params: Readonly<Record<string, string>>): boolean;
   tag: string;
   summary: string;
   description?: string;
@@ -162,11 +162,11 @@ export type Operation<
   responses: Record<number, ResponseShape>;
   example: Example;
   /** A GET whose answer follows from path, query and database alone: not from the clock, and not from who asks. It may be sent again as long as nothing is written. */
-  repeatable?: true;
+  cacheable?: true;
   /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
   /** Whether preparing stored the change already, as a thread does: then nothing is left to refuse. */
-  isStored?(prepared: Prepared): boolean;
+  alreadyStored?(prepared: Prepared): boolean;
   /** Synchronous. For every method but GET it runs inside the group-commit writer, in a savepoint of its own. */
   handle(context: Context, input: Input<P, Q, B>, prepared: Prepared): Reply;
 };

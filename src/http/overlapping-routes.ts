@@ -26,7 +26,7 @@ export function canAnswer<Context>(
   params: () => Readonly<Record<string, string>>,
 ): boolean {
   if (operation.path !== mostSpecific && !acceptsLiterals(operation, mostSpecific)) return false;
-  return operation.means?.(params()) ?? true;
+  return operation.matchesParams?.(params()) ?? true;
 }
 
 function acceptsLiterals<Context>(operation: AnyOperation<Context>, special: string): boolean {

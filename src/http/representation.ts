@@ -68,23 +68,23 @@ async function compressed(representation: Representation): Promise<Buffer> {
 
 const inBackground = promisify<string | Buffer, { level: number }, Buffer>(gzip);
 
-type Wish = { gzip: boolean; anyhow: boolean };
+type EncodingPreference = { gzip: boolean; anyhow: boolean };
 /** Clients send the same few headers for ever. Bounded, because they may send any. */
-const wishes = new Map<string, Wish>();
+const encodingPreferences = new Map<string, EncodingPreference>();
 const MOST_WISHES = 100;
 
 /** Whether the caller wants gzip for so many characters. Who refuses a body as it is (`identity;q=0`) gets it for few as well. */
 function wantsGzip(ctx: Koa.Context, characters: number): boolean {
   const header = ctx.req.headers["accept-encoding"];
   if (header === undefined) return false;
-  const wish = wishes.get(header) ?? learn(ctx, header as string);
+  const wish = encodingPreferences.get(header) ?? parseEncodingPreference(ctx, header as string);
   return characters >= COMPRESSED_FROM ? wish.gzip : wish.anyhow;
 }
 
-function learn(ctx: Koa.Context, header: string): Wish {
+function parseEncodingPreference(ctx: Koa.Context, header: string): EncodingPreference {
   const gzip = ctx.acceptsEncodings("gzip", "identity") === "gzip";
   const wish = { gzip, anyhow: gzip && ctx.acceptsEncodings("identity") === false };
-  if (wishes.size >= MOST_WISHES) wishes.clear();
-  if (header.length <= 200) wishes.set(header, wish);
+  if (encodingPreferences.size >= MOST_WISHES) encodingPreferences.clear();
+  if (header.length <= 200) encodingPreferences.set(header, wish);
   return wish;
 }

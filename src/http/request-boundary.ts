@@ -6,13 +6,13 @@ import { Readable } from "node:stream";
 import type Koa from "koa";
 import { ClientGoneError, hasBody } from "./body/body.ts";
 import { requireOneHost } from "./malformed-request.ts";
-import type { House, RequestFacts } from "./router.ts";
+import type { ServerContext, RequestContext } from "./router.ts";
 import { clientAddress, isSecure } from "./client-address.ts";
 import { sendError } from "./response.ts";
 import { secure } from "./security-headers.ts";
 
 /** What becomes known of a request on its way, for its line in the log. `path`: what stands there in place of a path that holds a secret. */
-export type RequestState = { operationId: string | null; facts: RequestFacts | null; organization: string | null; path: string | null };
+export type RequestState = { operationId: string | null; facts: RequestContext | null; organization: string | null; path: string | null };
 
 /** Says what the request is about, for log and metrics, where no operation does: a page, a probe. */
 export const nameRequest = (ctx: Koa.Context, name: string): void => void ((ctx.state["assay"] as RequestState).operationId = name);
@@ -23,13 +23,13 @@ export const nameRequest = (ctx: Koa.Context, name: string): void => void ((ctx.
  */
 const LINGER = 5;
 
-type Reception = Pick<House<unknown>, "limits" | "newId" | "requestCame" | "logRequest" | "translate">;
+type Reception = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
 
 /** The outermost middleware. `ctx.state` then has `requestId`, and `client`, the address that the request is counted for. */
 export function arrive(house: Reception): Koa.Middleware {
   return async function arrival(ctx, next) {
     const started = performance.now();
-    house.requestCame();
+    house.onRequest();
     const asked = ctx.get("X-Request-ID");
     const requestId = /^[A-Za-z0-9._-]{1,100}$/.test(asked) ? asked : house.newId();
     const state: RequestState = { operationId: null, facts: null, organization: null, path: null };
@@ -42,7 +42,7 @@ export function arrive(house: Reception): Koa.Middleware {
       requireOneHost(ctx.req);
       await next();
     } catch (error) {
-      failure = error instanceof ClientGoneError ? error : house.translate(error, ctx.method !== "GET" && ctx.method !== "HEAD");
+      failure = error instanceof ClientGoneError ? error : house.mapError(error, ctx.method !== "GET" && ctx.method !== "HEAD");
       if (failure instanceof ClientGoneError) ctx.respond = false;
       else sendError(ctx, failure, requestId);
     }

@@ -17,7 +17,7 @@ import { SMALL_BODY_BYTES } from "./body/body-budget.ts";
 import type { BodyBudget, BodyLease } from "./body/body-budget.ts";
 import { readForm } from "./body/multipart.ts";
 import type { EvidenceStage, StagedFile } from "./body/multipart.ts";
-import { identify } from "./authenticate.ts";
+import { authenticate } from "./authenticate.ts";
 import { announceDeprecation, setHeaders } from "./deprecation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
@@ -33,14 +33,14 @@ import { compareRoutes, routerPath } from "./route-order.ts";
 import { validate } from "./validate.ts";
 
 /** Who calls. The kit only passes it on; `name` and `publicId` go to log and audit. */
-export type Caller = {
+export type Principal = {
   kind: "user" | "service_account";
   id: number;
   publicId: string;
   /** Login name or account name. */
   name: string;
   /** What people see: the display name, or the login name where there is none. */
-  shownName: string;
+  displayName: string;
   /** Public id of the key, or what names the session, that was used. */
   keyPublicId: string;
 };
@@ -48,10 +48,10 @@ export type Caller = {
 /** What the caller is in the organization of the path; `features` are those that the organization has on. */
 export type Membership = { organizationId: number; role: Role | null; isPublic: boolean; features: readonly Feature[] };
 
-export type RequestFacts<M extends Membership = Membership> = {
+export type RequestContext<M extends Membership = Membership> = {
   requestId: string;
   /** null on operations without login. */
-  caller: Caller | null;
+  caller: Principal | null;
   /** null on operations outside an organization. */
   membership: M | null;
   operationId: string;
@@ -64,30 +64,30 @@ export type RequestFacts<M extends Membership = Membership> = {
 };
 
 /** A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it. */
-export type Door<M extends Membership> = {
-  caller: Caller;
+export type SignedEndpoint<M extends Membership> = {
+  caller: Principal;
   membership: M;
   organization: string;
   /** Whether the signature is that of the body. */
-  accepts(signature: string, body: Buffer): boolean;
+  verifySignature(signature: string, body: Buffer): boolean;
 };
 
-export type House<Context, M extends Membership = Membership> = {
+export type ServerContext<Context, M extends Membership = Membership> = {
   operations: readonly AnyOperation<Context>[];
   limits: BodyLimits;
   /** The caller that holds the key with this SHA-256 (hex); null when unknown, expired or revoked. */
-  authenticate(keyDigest: string): Caller | null;
+  authenticate(keyDigest: string): Principal | null;
   /** Who signed in with the browser that sends this request, and the token that its changes must bring; null when nobody did. */
-  session(ctx: Koa.Context): { caller: Caller; csrfToken: string } | null;
+  session(ctx: Koa.Context): { caller: Principal; csrfToken: string } | null;
   /** What a caller is in an organization; null when there is no such organization. */
-  membership(caller: Caller, organization: string): M | null;
+  membership(caller: Principal, organization: string): M | null;
   /** The door that the path of a `signed` operation names; null when there is none. */
-  door(kind: string, params: Readonly<Record<string, string>>): Door<M> | null;
+  findSignedEndpoint(kind: string, params: Readonly<Record<string, string>>): SignedEndpoint<M> | null;
   /** Whether the key or the session that was authenticated still is one, neither revoked nor removed: read anew, also inside a write. */
-  isHeld(caller: Caller): boolean;
+  isHeld(caller: Principal): boolean;
   /** As `membership`, read anew, also inside a write. */
-  membershipNow(caller: Caller, organization: string): M | null;
-  context(facts: RequestFacts<M>): Context;
+  membershipNow(caller: Principal, organization: string): M | null;
+  context(facts: RequestContext<M>): Context;
   /** Runs a handler that only reads: everything it reads is of one moment. */
   read<T>(work: () => T): T;
   /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
@@ -95,21 +95,21 @@ export type House<Context, M extends Membership = Membership> = {
   /** Appends the audit entry of a write that is about to be committed. Runs inside the writer. */
   audit(context: Context): void;
   /** Waits, after the commit, for what a handler left to others and the answer should see done. */
-  settle(context: Context): Promise<void>;
+  afterCommit(context: Context): Promise<void>;
   /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
-  answers: { readonly state: number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
+  responseCache: { readonly state: number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
   evidence: EvidenceStage;
   /** The large bodies that are held at once. */
   budget: BodyBudget;
   largeJson: LargeJsonReader;
   /** @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are known. */
-  admit(bytes: number): void;
+  ensureWritable(bytes: number): void;
   /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
-  translate(error: unknown, changes: boolean): unknown;
+  mapError(error: unknown, changes: boolean): unknown;
   newId(): string;
   rates: Rates;
   /** A request came; `logRequest` follows once it is answered, or its client is gone. */
-  requestCame(): void;
+  onRequest(): void;
   /** The public URL of the server, without a trailing slash, as this request found it. */
   baseUrl(request: IncomingMessage): string;
   logRequest(line: RequestEntry, error: unknown): void;
@@ -119,7 +119,7 @@ export type House<Context, M extends Membership = Membership> = {
 
 const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
 /** The Koa middleware that serves all operations under `/api/v2` and its alias `/api/fastapi`. */
-export function mountOperations<Context, M extends Membership>(house: House<Context, M>): Koa.Middleware {
+export function mountOperations<Context, M extends Membership>(house: ServerContext<Context, M>): Koa.Middleware {
   const routers = new Map<string, Router>();
   const served = new Map<unknown, AnyOperation<Context>>();
   for (const operation of [...house.operations].sort((a, b) => compareRoutes(a.path, b.path))) {
@@ -147,17 +147,17 @@ export function mountOperations<Context, M extends Membership>(house: House<Cont
     const operationOf = (route: Route): AnyOperation<Context> => served.get(route) as AnyOperation<Context>;
     const paramsOf = (route: Route): Record<string, string> => route.params(path, route.captures(path));
     // The router keeps the order of registration, so the first match is the most specific one.
-    const answers = (route: Route): boolean =>
+    const responseCache = (route: Route): boolean =>
       canAnswer(operationOf(route), operationOf(known[0] as Route).path, () => paramsOf(route));
-    const route = pathAndMethod.find(answers);
+    const route = pathAndMethod.find(responseCache);
     if (route) return route.stack[0]?.(Object.assign(ctx, { params: paramsOf(route) }) as never, next);
-    const allowed = new Set(known.filter(answers).flatMap((layer) => layer.methods));
+    const allowed = new Set(known.filter(responseCache).flatMap((layer) => layer.methods));
     throw allowed.size === 0 ? routeNotFound() : methodNotAllowed([...allowed].sort());
   };
 }
 
 async function serve<Context, M extends Membership>(
-  house: House<Context, M>,
+  house: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context & { params: Record<string, string> },
 ): Promise<void> {
@@ -167,17 +167,17 @@ async function serve<Context, M extends Membership>(
   seen.organization = organization;
   const facts = authorize(house, operation, ctx, organization);
   if (operation.status === "removed") throw gone();
-  if (operation.method !== "GET") house.admit(declaredLength(ctx.req) ?? 0);
+  if (operation.method !== "GET") house.ensureWritable(declaredLength(ctx.req) ?? 0);
   const { signature } = operation;
   // Before the body is read: nobody sends one to a door that is not there.
-  if (signature) knock(house, operation, signature, ctx, facts);
+  if (signature) openSignedEndpoint(house, operation, signature, ctx, facts);
   const asked = queryOf(operation.query, ctx.querystring);
   announceDeprecation(ctx, operation, facts.baseUrl, { query: asked });
-  const repeated = operation.repeatable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${facts.baseUrl} ${ctx.url}` : null;
+  const repeated = operation.cacheable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${facts.baseUrl} ${ctx.url}` : null;
   // Authorizing looked at the state of the database, in this turn.
-  const { state } = house.answers;
-  const keep = (answer: Representation): void => void (repeated && house.answers.keep(repeated, answer, charactersOf(answer), state));
-  const answer = repeated && (house.answers.get(repeated) as Representation | undefined);
+  const { state } = house.responseCache;
+  const keep = (answer: Representation): void => void (repeated && house.responseCache.keep(repeated, answer, charactersOf(answer), state));
+  const answer = repeated && (house.responseCache.get(repeated) as Representation | undefined);
   if (answer) {
     const before = charactersOf(answer);
     await sendRepresentation(ctx, answer);
@@ -197,7 +197,7 @@ async function serve<Context, M extends Membership>(
 }
 
 type Received = {
-  facts: RequestFacts<any>;
+  facts: RequestContext<any>;
   organization: string | null;
   params: Record<string, unknown>;
   query: Record<string, unknown>;
@@ -207,15 +207,15 @@ type Received = {
 
 /** What comes after the body was read: prepare, handle, commit, reply. */
 async function finish<Context, M extends Membership>(
-  house: House<Context, M>,
+  house: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context & { params: Record<string, string> },
   { facts, organization, params, query, received, keep }: Received,
 ): Promise<void> {
   const { signature } = operation;
   const { body, sent, unread, file, staged } = received;
-  const confirmed = (): void => (signature ? enter(signature, ctx, facts, knock(house, operation, signature, ctx, facts), unread) : confirm(house, operation, facts, organization));
-  const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sent, unread };
+  const confirmed = (): void => (signature ? authenticateSignature(signature, ctx, facts, openSignedEndpoint(house, operation, signature, ctx, facts), unread) : reauthorize(house, operation, facts, organization));
+  const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sentFields: sent, rawBody: unread };
   let published = false;
   try {
     // The body may have taken its time. Other writes are asked in their transaction alone.
@@ -230,12 +230,12 @@ async function finish<Context, M extends Membership>(
       operation.method === "GET"
         ? house.read(() => operation.handle(context, input, prepared))
         : await house.write(() => {
-            if (!operation.isStored?.(prepared)) confirmed();
+            if (!operation.alreadyStored?.(prepared)) confirmed();
             const answer = operation.handle(context, input, prepared);
             if (operation.audit && !("unaudited" in answer)) house.audit(context);
             return answer;
           });
-    if (operation.method !== "GET") await house.settle(context);
+    if (operation.method !== "GET") await house.afterCommit(context);
     const sent = await send(house, operation, ctx, reply);
     if (sent) keep(sent);
   } finally {
@@ -245,12 +245,12 @@ async function finish<Context, M extends Membership>(
 
 /** Who calls and whether they may (semantics 1.2, 1.4). One 403 for "no such organization" and "not yours". */
 function authorize<Context, M extends Membership>(
-  house: House<Context, M>,
+  house: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context,
   organization: string | null,
-): RequestFacts<M> {
-  const facts: RequestFacts<M> = {
+): RequestContext<M> {
+  const facts: RequestContext<M> = {
     requestId: ctx.state["requestId"] as string,
     caller: null,
     membership: null,
@@ -262,39 +262,39 @@ function authorize<Context, M extends Membership>(
   // From here on, so that the log says who it was that was refused.
   (ctx.state["assay"] as RequestState).facts = facts;
   if (operation.permission === "public" || operation.permission === "signed") return facts;
-  const caller = (facts.caller = identify(house, ctx));
+  const caller = (facts.caller = authenticate(house, ctx));
   house.rates.ofKey(caller.keyPublicId);
   if (!isOrgPermission(operation.permission)) return facts;
-  facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membership(caller, organization));
+  facts.membership = requirePermission(operation, operation.permission, organization === null ? null : house.membership(caller, organization));
   return facts;
 }
 
 /** The membership, when it allows the operation. @throws AppError 403. */
-function admitted<Context, M extends Membership>(operation: AnyOperation<Context>, permission: OrgPermission, membership: M | null): M {
+function requirePermission<Context, M extends Membership>(operation: AnyOperation<Context>, permission: OrgPermission, membership: M | null): M {
   if (!membership || !allows(permission, membership.role, membership.isPublic)) throw forbidden();
   if (operation.feature && !membership.features.includes(operation.feature)) throw forbidden();
   return membership;
 }
 
 /** The door that the path names. Its id is half of a secret, and so the log and the audit entry get the route in its place. */
-function knock<Context, M extends Membership>(
-  house: House<Context, M>,
+function openSignedEndpoint<Context, M extends Membership>(
+  house: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
   signature: Signature,
   ctx: Koa.Context & { params: Record<string, string> },
-  facts: RequestFacts<M>,
-): Door<M> {
+  facts: RequestContext<M>,
+): SignedEndpoint<M> {
   const seen = ctx.state["assay"] as RequestState;
   seen.path = facts.path = operation.path;
-  const door = house.door(signature.door, ctx.params);
-  if (!door) throw notFound("Webhook not found");
-  seen.organization = door.organization;
-  return door;
+  const findSignedEndpoint = house.findSignedEndpoint(signature.door, ctx.params);
+  if (!findSignedEndpoint) throw notFound("Webhook not found");
+  seen.organization = findSignedEndpoint.organization;
+  return findSignedEndpoint;
 }
 
 /** Lets a signed body in: from here on the account of the door is the caller. @throws AppError 401, 403. */
-function enter<M extends Membership>({ header, acts }: Signature, ctx: Koa.Context, facts: RequestFacts<M>, door: Door<M>, body: Buffer | null): void {
-  if (body === null || !door.accepts(ctx.get(header), body)) throw unauthenticated();
+function authenticateSignature<M extends Membership>({ header, acts }: Signature, ctx: Koa.Context, facts: RequestContext<M>, door: SignedEndpoint<M>, body: Buffer | null): void {
+  if (body === null || !door.verifySignature(ctx.get(header), body)) throw unauthenticated();
   facts.caller = door.caller;
   facts.membership = door.membership;
   if (!allows(acts, door.membership.role, false)) throw forbidden();
@@ -304,12 +304,12 @@ function enter<M extends Membership>({ header, acts }: Signature, ctx: Koa.Conte
  * Rights may end while a body arrives or evidence is stored: what they allowed at first is asked again where it is done, in the
  * same transaction. What a handler reads of the caller's role is of that moment too.
  */
-function confirm<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, facts: RequestFacts<M>, organization: string | null): void {
+function reauthorize<Context, M extends Membership>(house: ServerContext<Context, M>, operation: AnyOperation<Context>, facts: RequestContext<M>, organization: string | null): void {
   const { caller } = facts;
   if (caller === null) return;
   if (!house.isHeld(caller)) throw unauthenticated();
   if (!isOrgPermission(operation.permission)) return;
-  facts.membership = admitted(operation, operation.permission, organization === null ? null : house.membershipNow(caller, organization));
+  facts.membership = requirePermission(operation, operation.permission, organization === null ? null : house.membershipNow(caller, organization));
 }
 
 type ReadBody = {
@@ -324,10 +324,10 @@ type ReadBody = {
 const NOTHING_SENT: ReadonlySet<string> = new Set();
 
 async function readBody<Context, M extends Membership>(
-  house: House<Context, M>,
+  house: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
   ctx: Koa.Context,
-  facts: RequestFacts<M>,
+  facts: RequestContext<M>,
 ): Promise<ReadBody> {
   const none: ReadBody = { body: null, sent: NOTHING_SENT, unread: null, file: null, staged: null, lease: null };
   const operationBody = operation.body;
@@ -376,7 +376,7 @@ const readHereOrInThread = async (largeJson: LargeJsonReader, bytes: Buffer, sha
   bytes.length > LARGE_JSON_BYTES ? largeJson.read(bytes, shape, asText) : readJson(bytes, shape);
 
 /** @returns what a read was answered with, if that can be sent again. */
-async function send<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<Representation | null> {
+async function send<Context, M extends Membership>(house: ServerContext<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<Representation | null> {
   if ("download" in reply) await sendDownload(ctx, reply.download);
   else if ("stream" in reply) await sendStream(ctx, reply.stream);
   else return sendBody(house, operation, ctx, reply);
@@ -395,7 +395,7 @@ function textOf(reply: JsonReply): string | Buffer {
   }
 }
 
-async function sendBody<Context, M extends Membership>(house: House<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: JsonReply): Promise<Representation | null> {
+async function sendBody<Context, M extends Membership>(house: ServerContext<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: JsonReply): Promise<Representation | null> {
   const text = textOf(reply);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;

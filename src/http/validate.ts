@@ -74,7 +74,7 @@ const MOST_FIELDS = 100;
  * @throws AppError 413 when a part of it is longer than its `x-max-bytes`.
  */
 export function validate(schema: TSchema, value: unknown, flavour: Flavour, root: string): FieldErrors | null {
-  const odd = flavour === "coercing" ? oddNumbers(schema, value as Record<string, unknown>) : null;
+  const odd = flavour === "coercing" ? invalidNumbers(schema, value as Record<string, unknown>) : null;
   if (odd) return odd;
   const quick = compile(schema, flavour);
   if (quick(value)) return null;
@@ -99,7 +99,7 @@ function refuseTooLarge(errors: readonly ErrorObject[], root: string): void {
 const PLAIN_NUMBER = /^[+-]?\d{1,20}(?:\.\d{1,20})?$/;
 
 /** ajv turns all that JavaScript calls a number into one, `1e999` and ` ` included, without checking what came out. */
-function oddNumbers(schema: TSchema, values: Record<string, unknown>): FieldErrors | null {
+function invalidNumbers(schema: TSchema, values: Record<string, unknown>): FieldErrors | null {
   const shapes = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
   const odd = Object.entries(shapes).flatMap(([name, { type }]) => {
     const text = values[name];
@@ -140,7 +140,7 @@ function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
 
 /** The dotted path of a field; a key or a path of absurd length is cut. */
 export const pathText = (path: readonly string[]): string => {
-  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => cut(key, PATH_KEY_CHARACTERS));
+  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => truncate(key, PATH_KEY_CHARACTERS));
   return path.length > MAX_PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
 };
 const PATH_KEY_CHARACTERS = 256;
@@ -231,17 +231,17 @@ const SHOWN_PARTS = 50;
 function show(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : preview(value);
   // Control characters would break the line; everything else is echoed as sent.
-  return cut(text, SHOWN_CHARACTERS).replace(/[\u0000-\u001f\u007f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return truncate(text, SHOWN_CHARACTERS).replace(/[\u0000-\u001f\u007f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** Large values are not serialised only to be cut. */
 function preview(value: unknown): string {
-  if (isSmall(value, SHOWN_PARTS)) return JSON.stringify(value, (_key, item: unknown) => (typeof item === "string" ? cut(item, SHOWN_CHARACTERS) : item)) ?? "";
+  if (isSmall(value, SHOWN_PARTS)) return JSON.stringify(value, (_key, item: unknown) => (typeof item === "string" ? truncate(item, SHOWN_CHARACTERS) : item)) ?? "";
   return Array.isArray(value) ? `list of ${count(value.length, "item")}` : "object";
 }
 
 /** The text, or its beginning with an ellipsis; never half a character. */
-function cut(text: string, most: number): string {
+function truncate(text: string, most: number): string {
   if (text.length <= most) return text;
   const last = text.charCodeAt(most - 1);
   return `${text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most)}…`;

@@ -5,7 +5,7 @@
 import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { LapsedKey, LapsePayload } from "../store/accounts/api-keys.ts";
 import type { Store } from "../store/index.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Settlement } from "./job-runner.ts";
 
 /** Seconds until a job asks again that came too early, because a wrong clock put it forward. */
@@ -15,7 +15,7 @@ const KEYS_PER_WRITE = 200;
 
 type Parts = {
   store: Pick<Store, "apiKeys" | "audit">;
-  writer: Pick<Writer, "run">;
+  writer: Pick<GroupCommitWriter, "run">;
   /** The time by which keys end: not that of a clock that ran ahead, because nobody opens a record again. Epoch seconds. */
   now(): number;
 };

@@ -4,7 +4,7 @@
  */
 import type { Db } from "../store/db/database.ts";
 import { spaceStore } from "../store/db/incremental-vacuum.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 
 const FROM = 0.2;
 const DOWN_TO = 0.1;
@@ -17,7 +17,7 @@ const MOST_PAGES = 256;
 const STEPS = 50;
 
 /** @returns the chore; it resolves with the bytes that were given back. `least` and `clock` (milliseconds) are for tests. */
-export function createGiveBack({ db, writer, least = LEAST, clock = () => performance.now() }: { db: Db; writer: Writer; least?: number; clock?(): number }): () => Promise<number> {
+export function createGiveBack({ db, writer, least = LEAST, clock = () => performance.now() }: { db: Db; writer: GroupCommitWriter; least?: number; clock?(): number }): () => Promise<number> {
   const space = spaceStore(db);
   let going = false;
   let pages = 16;

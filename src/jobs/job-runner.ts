@@ -12,7 +12,7 @@ import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
 import type { Store } from "../store/index.ts";
 import type { JobRow } from "../store/db/jobs.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 
 /**
  * Does one job. `attempt` is 1 for the first. What it rejects with is logged and kept with the job, which is then tried again.
@@ -28,7 +28,7 @@ export type Settlement = () => number | null;
 
 export type RunnerOptions = {
   store: Pick<Store, "jobs">;
-  writer: Pick<Writer, "run">;
+  writer: Pick<GroupCommitWriter, "run">;
   /** Epoch seconds. */
   now(): number;
   logger: Logger;

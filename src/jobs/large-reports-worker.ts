@@ -105,7 +105,7 @@ function plan({ sequence, environmentId, cause, artifacts: given }: Extract<Reco
 
 function planOf(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Plan | null {
   const environment = store.environments.get(environmentId);
-  return environment.archived_at === null ? store.recording.plan(store.recording.survey(environment, cause, artifacts)) : null;
+  return environment.archived_at === null ? store.recording.plan(store.recording.readCurrent(environment, cause, artifacts)) : null;
 }
 
 function apply({ sequence, now, newestJob, actor, entry }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
@@ -115,11 +115,11 @@ function apply({ sequence, now, newestJob, actor, entry }: Extract<RecordingOrde
   clock.now = now;
   store.jobs.reserve(newestJob);
   return inTransaction("BEGIN IMMEDIATE", () => {
-    const holds = store.recording.isCurrent(task.plan.survey);
+    const holds = store.recording.isCurrent(task.plan.readCurrent);
     const current = holds ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);
     if (!current) return { planned: false, index: null };
     const index = store.recording.apply(current, actor);
-    if (index !== null && holds && dataVersion() !== task.dataVersion) store.staleness.startedUnseen(task.environmentId, index);
+    if (index !== null && holds && dataVersion() !== task.dataVersion) store.staleness.markStartedSince(task.environmentId, index);
     if (index !== null && entry) store.audit.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
     return { planned: true, index };
   });

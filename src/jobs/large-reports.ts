@@ -11,7 +11,7 @@ import type { Store } from "../store/index.ts";
 import type { Actor } from "../store/environments/snapshot-recorder.ts";
 import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import { createPlaces } from "../workers/concurrency-limit.ts";
 import type { Places } from "../workers/concurrency-limit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
@@ -56,10 +56,10 @@ const CHECKPOINT_WRITES = 256;
 const LEAST_BYTES = 100;
 
 export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult | null>;
-export type Recorder = ReturnType<typeof createRecorder>;
+export type LargeReports = ReturnType<typeof createRecorder>;
 
 type RecorderParts = {
-  store: Store; writer: Writer; now(): number; pool: RecordingPool | null;
+  store: Store; writer: GroupCommitWriter; now(): number; pool: RecordingPool | null;
   /** Lets one large text be parsed at a time, in whatever thread. */
   readingTurns?: Places;
   checkpoints?: "own" | "external"; mostWaiting?: number; jobsAdded?(): void;
@@ -99,7 +99,7 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
         throw error;
       }
     };
-    const recorded = await writer.lend(applying);
+    const recorded = await writer.withExclusiveWrite(applying);
     if (recorded.index !== null) jobsAdded();
     return recorded;
   }
@@ -127,7 +127,7 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
   async function checkpoint(thread: RecordingPool, patience: number): Promise<void> {
     await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE });
     // Also while no changes are taken: it gives room back.
-    await writer.lend(() => thread.run({ type: "checkpoint", patience }, { deadline: DEADLINE }), true);
+    await writer.withExclusiveWrite(() => thread.run({ type: "checkpoint", patience }, { deadline: DEADLINE }), true);
   }
 
   /** Copies the log, and empties it if readers let it within so many milliseconds; nothing where another program does that. Never rejects. */
@@ -152,7 +152,7 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
     emptyLog,
 
     /** Whether so many artifacts to evaluate or write, or a survey of that weight, are work for the thread. */
-    takes: (weight: number): boolean => pool !== null && weight > HEAVY,
+    accepts: (weight: number): boolean => pool !== null && weight > HEAVY,
 
     /** Whether texts of reports can be read by the thread. */
     reads: pool !== null,
@@ -168,7 +168,7 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
      * whether that was all; `entry` is told the number of artifacts.
      * @returns as `report`. @throws AppError unavailable, and what is wrong with the text.
      */
-    async text(task: {
+    async recordRaw(task: {
       environmentId: number;
       report: PhysicalType;
       bytes: Buffer;
@@ -197,7 +197,7 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
      * else did it since it was asked for: doing it twice is as good as once.
      */
     async reevaluate({ environment_id: environmentId, snapshot_count, cause, user_id, user_name }: ReevaluatePayload): Promise<void> {
-      const actor: Actor = { publicId: user_id, shownName: user_name };
+      const actor: Actor = { publicId: user_id, displayName: user_name };
       const isDone = (environment: EnvironmentRow): boolean =>
         environment.archived_at !== null ||
         // What else changed since is for the next report to find: a second snapshot would tell of policies that did not change.
@@ -206,7 +206,7 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
           : environment.checked_revision === environment.revision);
       const isHeavy = (): boolean =>
         store.snapshots.size(environmentId) > HEAVY ||
-        store.recording.survey(store.environments.get(environmentId), cause, null).weight > HEAVY;
+        store.recording.readCurrent(store.environments.get(environmentId), cause, null).workload > HEAVY;
       if (pool && isHeavy()) {
         await inTurn(0, async () => {
           // Asked when its turn has come: a report before it may have done the same.

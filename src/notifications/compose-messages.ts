@@ -10,7 +10,7 @@ import { letterTo, messageTo, noticeLetter, snapshotLetter } from "../domain/not
 import type { Message, Sender } from "../domain/notification/render.ts";
 import { MOST_LINES } from "../domain/notification/chat-and-mail.ts";
 import { allowedNotice, artifactNotice, environmentNotice, flowNotice } from "../domain/notification/event.ts";
-import type { Links, Notice } from "../domain/notification/event.ts";
+import type { Links, NotificationEvent } from "../domain/notification/event.ts";
 import type { Target } from "../domain/notification/targets.ts";
 import { ARTIFACT_TRIGGERS, eventTypeOf, transitionOf, triggerOf } from "../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../domain/notification/triggers.ts";
@@ -49,7 +49,7 @@ export function createNotifier({ store, links }: { store: Store; links(): Links 
   const wanting = (recipients: readonly Recipient[], ...triggers: Trigger[]): Recipient[] =>
     recipients.filter((recipient) => triggers.some((trigger) => recipient.triggers.has(trigger)));
 
-  const composed = (recipient: Recipient, notice: Notice): Composed => {
+  const composed = (recipient: Recipient, notice: NotificationEvent): Composed => {
     const org = notice.subject === "flow" ? notice.org : notice.moment.org;
     const message = messageTo(
       recipient.target,
@@ -60,7 +60,7 @@ export function createNotifier({ store, links }: { store: Store; links(): Links 
   };
 
   /** One notice to everybody who wants it. */
-  const told = (recipients: readonly Recipient[], notice: Notice): Turn => ({
+  const told = (recipients: readonly Recipient[], notice: NotificationEvent): Turn => ({
     messages: wanting(recipients, notice.trigger).map((recipient) => composed(recipient, notice)),
     next: null,
   });

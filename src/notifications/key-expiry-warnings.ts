@@ -8,14 +8,14 @@ import type { Target } from "../domain/notification/targets.ts";
 import type { Store } from "../store/index.ts";
 import type { DueWarning, EndingKeyRow } from "../store/accounts/key-expiry.ts";
 import { queueOf } from "../store/notifications/notification-targets.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 
 /** Keys of one write: a few messages each. */
 const PER_WRITE = 50;
 
 type Parts = {
   store: Store;
-  writer: Pick<Writer, "run">;
+  writer: Pick<GroupCommitWriter, "run">;
   /** Epoch seconds. */
   now(): number;
   /** The public address of the server. */

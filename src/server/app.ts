@@ -8,14 +8,14 @@ import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import Koa from "koa";
 import { contextFactory } from "../api/context.ts";
-import type { Context, OrgMembership } from "../api/context.ts";
+import type { OperationContext, OrgMembership } from "../api/context.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
 import { DOCUMENT } from "../api/openapi-document.ts";
 import { operations } from "../api/index.ts";
 import { urlsFor } from "../contract/urls.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { Timer } from "../domain/time.ts";
-import { doorOf, whoIsWho } from "./principals.ts";
+import { inboundWebhookEndpoint, createAuthenticator } from "./principals.ts";
 import { AppError, routeNotFound } from "../errors.ts";
 import { onlyBasePath, withoutBasePath } from "../http/base-path.ts";
 import type { BodyLimits } from "../http/body/body.ts";
@@ -27,7 +27,7 @@ import { arrive } from "../http/request-boundary.ts";
 import type { Refusal } from "../http/malformed-request.ts";
 import { metricsPage } from "../http/metrics-page.ts";
 import { mountOperations } from "../http/router.ts";
-import type { House } from "../http/router.ts";
+import type { ServerContext } from "../http/router.ts";
 import { openApiDocument } from "../http/openapi/document.ts";
 import { peerAt } from "../http/client-address.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
@@ -39,7 +39,7 @@ import { createDeliverer } from "../notifications/deliver.ts";
 import { jobHandlers, PARALLEL } from "./job-handlers.ts";
 import { createNotifier } from "../notifications/compose-messages.ts";
 import { createRecorder } from "../jobs/large-reports.ts";
-import type { Recorder, RecordingPool } from "../jobs/large-reports.ts";
+import type { LargeReports, RecordingPool } from "../jobs/large-reports.ts";
 import { createRunner } from "../jobs/job-runner.ts";
 import type { Runner } from "../jobs/job-runner.ts";
 import { logRequest } from "../log.ts";
@@ -48,14 +48,14 @@ import { createLogins } from "../auth/logins.ts";
 import type { LoginParts } from "../auth/logins.ts";
 import type { Metrics } from "./metrics.ts";
 import { translateStorageError } from "./disk-guard.ts";
-import type { Room } from "./disk-guard.ts";
+import type { DiskGuard } from "./disk-guard.ts";
 import type { Sender } from "../notifications/sender.ts";
 import { leaveCheckpoints, refuseUnfinished, schemaVersion } from "../store/db/database.ts";
 import type { Db, Sources } from "../store/db/database.ts";
 import type { Store } from "../store/index.ts";
-import { createUnchanged } from "../store/db/read-cache.ts";
-import { Writer } from "../store/db/group-commit.ts";
-import type { Guard } from "../store/db/group-commit.ts";
+import { createReadCache } from "../store/db/read-cache.ts";
+import { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { WriteGuard } from "../store/db/group-commit.ts";
 import type { Places } from "../workers/concurrency-limit.ts";
 import { documentation } from "../web/documentation.ts";
 import { pages } from "../web/pages.ts";
@@ -107,12 +107,12 @@ export const systemTimer: Timer = (seconds, ring) => {
  * leaves messages to the outside where they are; `trustedNow` is the time by which keys end, `now` unless given; `urls` is
  * asked once the server listens; `batchEnded` is told of every batch of writes.
  */
-export function createWriting(parts: {
-  db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: Guard;
+export function createWritePath(parts: {
+  db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: WriteGuard;
   batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external"; readingTurns?: Places; trustedNow?(): number;
 }) {
   const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", readingTurns, ...rest } = parts;
-  const writer: Writer = new Writer(db, (writes, milliseconds, committed) => {
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes, milliseconds, committed) => {
     batchEnded?.(writes, milliseconds, committed);
     if (store.jobs.wereAdded()) runner.wake();
     recorder.committed(writes);
@@ -129,11 +129,11 @@ export function createWriting(parts: {
 /** Seconds. Nobody waits for the end of a job to the tenth of a second, and a commit may take a hundredth. */
 const GATHER = 0.05;
 
-export type Parts = {
+export type AppDependencies = {
   db: Db;
   store: Store;
-  writer: Writer;
-  recorder: Recorder;
+  writer: GroupCommitWriter;
+  recorder: LargeReports;
   runner: Runner;
   sources: Sources;
   evidence: EvidenceStage & EvidenceReader;
@@ -141,7 +141,7 @@ export type Parts = {
   largeJson: LargeJsonReader;
   documents: DocumentReader;
   packages: PackageMaker;
-  room: Pick<Room, "admit" | "failed">;
+  room: Pick<DiskGuard, "ensureWritable" | "reportFailure">;
   /** Whether the server can do its work; never rejects. */
   readiness: () => Promise<ReadinessReport>;
   limits: BodyLimits;
@@ -169,40 +169,40 @@ export type Parts = {
 export type App = Koa & Bindable;
 
 /** The Koa application over opened parts. */
-export function createApp(parts: Parts): App {
+export function createApp(parts: AppDependencies): App {
   const { store, writer, sources, basePath = null } = parts;
   const urls = urlsByBase();
-  const unchanged = createUnchanged(parts.db);
+  const unchanged = createReadCache(parts.db);
   let document: object | null = null;
   const openApi = (baseUrl: string): unknown => ({ ...(document ??= apiDocument(baseUrl)), servers: [{ url: urls(baseUrl).apiRoot }] });
   const rates = createRates(parts.rates);
-  const { bySession, ...who } = whoIsWho(store, unchanged);
+  const { bySession, ...who } = createAuthenticator(store, unchanged);
   const write: LoginParts["write"] = (work) => writer.run(work);
   const warn: LoginParts["warn"] = (facts, text) => parts.logger.warn(facts, text);
   const logins = createLogins({ ...parts.logins, store, write, warn });
   const browser = pages({ store, logins, bySession, warn, limits: parts.limits, baseUrl: parts.baseUrl, now: sources.now });
-  const house: House<Context, OrgMembership> = {
+  const house: ServerContext<OperationContext, OrgMembership> = {
     operations,
     ...who,
     session: browser.sessionOf,
-    door: (kind, { hook_uid = "" }) => doorOf(store, kind, hook_uid),
-    answers: unchanged,
+    findSignedEndpoint: (kind, { hook_uid = "" }) => inboundWebhookEndpoint(store, kind, hook_uid),
+    responseCache: unchanged,
     context: contextFactory({
       store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents,
       largeJson: parts.largeJson, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem,
       version: versionOnce(),
     }),
-    read: reading(parts.db),
+    read: readTransaction(parts.db),
     write,
     audit: (context) => store.audit.append(context.auditEntry()),
-    async settle({ pending }) {
+    async afterCommit({ pending }) {
       for (const work of pending) await work();
     },
     evidence: parts.evidence,
     budget: createBodyBudget({ bytes: parts.bodyBudget ?? Math.max(BODY_BUDGET_BYTES, parts.limits.json, parts.limits.form) }),
     largeJson: parts.largeJson,
-    admit: (bytes) => parts.room.admit(bytes),
-    ...reception(parts),
+    ensureWritable: (bytes) => parts.room.ensureWritable(bytes),
+    ...requestHooks(parts),
     baseUrl(request) {
       const origin = parts.followsProxies ? peerAt(request).origin : null;
       return origin === null ? parts.baseUrl : `${origin}${basePath ?? ""}`;
@@ -210,7 +210,7 @@ export function createApp(parts: Parts): App {
     rates,
     checkResponses: parts.checkResponses,
   };
-  const app = bindable(parts);
+  const app = emptyApp(parts);
   app.use(arrive(house));
   if (basePath !== null) app.use(withoutBasePath(basePath));
   app.use(probes(parts.readiness));
@@ -228,8 +228,8 @@ export function createApp(parts: Parts): App {
 
 /** What a listener for metrics alone serves: to whoever can connect. */
 export function createMetricsApp(parts: Reception & { metrics: { metrics: Metrics } }): App {
-  const app = bindable(parts);
-  app.use(arrive(reception(parts)));
+  const app = emptyApp(parts);
+  app.use(arrive(requestHooks(parts)));
   app.use(metricsPage(parts.metrics.metrics, null));
   app.use(refuseUnknownPath);
   return app;
@@ -240,19 +240,19 @@ function refuseUnknownPath(): never {
   throw routeNotFound();
 }
 
-type Reception = Pick<Parts, "limits" | "logger" | "room"> & { metrics: { metrics: Metrics } | null };
+type Reception = Pick<AppDependencies, "limits" | "logger" | "room"> & { metrics: { metrics: Metrics } | null };
 
 /** What is the same for every request, whatever it asks for: where it comes from, its id, its line in the log, its count. */
-function reception({ limits, logger, room, metrics: measured }: Reception): Pick<House<Context>, "limits" | "newId" | "requestCame" | "logRequest" | "translate"> {
+function requestHooks({ limits, logger, room, metrics: measured }: Reception): Pick<ServerContext<OperationContext>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError"> {
   const metrics = measured?.metrics;
   return {
     limits,
     newId: newPublicId,
-    translate(error, changes) {
-      if (changes) room.failed(error);
+    mapError(error, changes) {
+      if (changes) room.reportFailure(error);
       return translateStorageError(error);
     },
-    requestCame: () => metrics?.requestCame(),
+    onRequest: () => metrics?.requestCame(),
     logRequest(entry, error) {
       metrics?.requestDone(entry);
       const known = error instanceof AppError;
@@ -265,7 +265,7 @@ function reception({ limits, logger, room, metrics: measured }: Reception): Pick
 }
 
 /** An application without anything in it, that knows what to do with errors of connections. */
-function bindable({ logger, metrics }: Reception): App {
+function emptyApp({ logger, metrics }: Reception): App {
   const app = new Koa();
   app.on("error", (error: Error & { code?: string }, ctx?: Koa.Context) => {
     // A client that closes the connection while its answer is written, or does not read it, is its own business.
@@ -298,8 +298,8 @@ function urlsByBase(): (baseUrl: string) => Urls {
 }
 
 /** The version of this program. In a checkout git is asked for the commit: once, and not before somebody asks. */
-function versionOnce(): Context["version"] {
-  let known: ReturnType<Context["version"]> | null = null;
+function versionOnce(): OperationContext["version"] {
+  let known: ReturnType<OperationContext["version"]> | null = null;
   return () => (known ??= { ...buildInfo(), schema: schemaVersion() });
 }
 
@@ -308,7 +308,7 @@ export const apiDocument = (baseUrl: string): object =>
   openApiDocument(operations, { ...DOCUMENT, serverUrl: urlsFor(baseUrl).apiRoot });
 
 /** One transaction for all reads of a handler. It also saves each statement the locks of a transaction of its own. */
-function reading(db: Db): <T>(work: () => T) => T {
+function readTransaction(db: Db): <T>(work: () => T) => T {
   const [begin, end] = [db.prepare("BEGIN"), db.prepare("COMMIT")];
   return (work) => {
     begin.run();

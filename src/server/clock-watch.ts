@@ -14,7 +14,7 @@ import type { ClockState } from "../domain/clock.ts";
 import type { Logger } from "../log.ts";
 import { GOOD_TIME_INTERVAL_S } from "../store/db/clock.ts";
 import type { Store } from "../store/index.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 
 export type ClockReport = {
   state: ClockState;
@@ -33,7 +33,7 @@ export type ClockWatch = {
 
 type Parts = {
   store: Pick<Store, "clock">;
-  writer: Pick<Writer, "run">;
+  writer: Pick<GroupCommitWriter, "run">;
   logger: Logger;
   /** Epoch seconds. */
   now(): number;

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 const RESERVED = 256;
 
 /** Where the limit cannot be read: no cap, as everywhere else. */
-export function mostConnections(limits: string = readLimits()): number {
+export function maxConnections(limits: string = readLimits()): number {
   // "Max open files            1024                 524288               files"; Node raises the first figure to the second at its start.
   const soft = /^Max open files\s+(\d+)\s/m.exec(limits)?.[1];
   return soft === undefined ? Infinity : Math.max(Number(soft) - RESERVED, Math.floor(Number(soft) / 2));

@@ -13,15 +13,15 @@ import { AppError, readOnly, unavailable } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
 
-export type Room = {
+export type DiskGuard = {
   /** Why no change is taken, as the end of a sentence; null while they are taken. */
-  reason(): string | null;
+  readOnlyReason(): string | null;
   /** @throws AppError no_space (507) while no change is taken, and for `bytes` that would not leave the reserve. */
-  admit(bytes?: number): void;
+  ensureWritable(bytes?: number): void;
   /** To be told what a write failed with. Anything but trouble of the storage is passed over. */
-  failed(error: unknown): void;
+  reportFailure(error: unknown): void;
   /** Measures, tries and decides anew. Never rejects. */
-  look(): Promise<void>;
+  check(): Promise<void>;
 };
 
 /** What has to be free beyond the reserve before changes are taken again, as a part of it: no coming and going at the edge. */
@@ -38,20 +38,20 @@ const TROUBLE = new Set(["EIO", "EROFS", "EACCES", "EPERM", "ENODEV", "ESTALE", 
  * @param parts `reserve` in bytes; `free` measures the free space of the data directory in bytes; `tryOut` makes a small durable write and rejects where that
  *   fails. `reopened` is called when changes are taken again.
  */
-export function createRoom(parts: { reserve: number; free(): Promise<number>; tryOut(): Promise<void>; logger: Logger; reopened(): void }): Room {
+export function createDiskGuard(parts: { reserve: number; free(): Promise<number>; probeWrite(): Promise<void>; logger: Logger; reopened(): void }): DiskGuard {
   const { reserve, logger } = parts;
   let left = Infinity;
   let low = false;
   let failure: string | null = null;
   let told: string | null = null;
 
-  const reason = (): string | null =>
+  const readOnlyReason = (): string | null =>
     failure ?? (low ? `the disk of the data directory has ${megabytes(left)} MB left, and below ${megabytes(reserve)} MB (disk-reserve) only reads are served` : null);
 
   /** One line when it begins, and one when it is over. */
   function tell(): void {
-    const now = reason();
-    if (now !== null && told === null) logger.error({ reason: now, free_bytes: finite(left), reserve_bytes: reserve }, "taking no changes, only reads");
+    const now = readOnlyReason();
+    if (now !== null && told === null) logger.error({ readOnlyReason: now, free_bytes: finite(left), reserve_bytes: reserve }, "taking no changes, only reads");
     if (now === null && told !== null) {
       logger.info({ free_bytes: finite(left), reserve_bytes: reserve }, "taking changes again");
       told = null;
@@ -61,22 +61,22 @@ export function createRoom(parts: { reserve: number; free(): Promise<number>; tr
   }
 
   return {
-    reason,
+    readOnlyReason: readOnlyReason,
 
-    admit(bytes = 0) {
-      const now = reason();
+    ensureWritable(bytes = 0) {
+      const now = readOnlyReason();
       if (now !== null) throw readOnly(now);
       if (bytes > left - reserve) throw readOnly(`the disk of the data directory has no room for ${megabytes(bytes)} MB beside its reserve of ${megabytes(reserve)} MB`);
     },
 
-    failed(error) {
+    reportFailure(error) {
       const code = codeOf(error);
       if (code === null) return;
       failure = `the last write failed (${code}), and the next one is tried in a few seconds`;
       tell();
     },
 
-    async look() {
+    async check() {
       try {
         left = await parts.free();
         low = left < (low ? reserve * (1 + MARGIN) : reserve);
@@ -86,7 +86,7 @@ export function createRoom(parts: { reserve: number; free(): Promise<number>; tr
       }
       if (failure !== null && !low) {
         try {
-          await parts.tryOut();
+          await parts.probeWrite();
           failure = null;
         } catch (error) {
           failure = `a write on trial failed (${codeOf(error) ?? "unknown"}), and the next one follows in a few seconds`;
@@ -120,7 +120,7 @@ function codeOf(error: unknown): string | null {
 }
 
 /** Writes a file of a few blocks durably and removes it. @throws the system's error; the file may stay then, and the next trial takes it. */
-export async function writeOnTrial(directory: string): Promise<void> {
+export async function probeWrite(directory: string): Promise<void> {
   const path = join(directory, "trial");
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
   try {

@@ -6,11 +6,11 @@
 import type { RequestListener } from "node:http";
 import { getCACertificates } from "node:tls";
 import { urlsFor } from "../contract/urls.ts";
-import { createApp, createMetricsApp, createWriting, newPublicId, prepareDirectory, systemSources, systemTimer } from "./app.ts";
+import { createApp, createMetricsApp, createWritePath, newPublicId, prepareDirectory, systemSources, systemTimer } from "./app.ts";
 import type { App } from "./app.ts";
-import { mostConnections } from "./connection-limit.ts";
-import { listen, replacePair, unlisten } from "./listener.ts";
-import type { Bindable, Listening, Manners, Pair, Place } from "./listener.ts";
+import { maxConnections } from "./connection-limit.ts";
+import { listen, replacePair, closeListener } from "./listener.ts";
+import type { Bindable, Listening, ConnectionOptions, Pair, ListenAddress } from "./listener.ts";
 import { trustIn } from "../http/client-address.ts";
 import {
   createRecordingPool, openCustomTypes, openDocuments, openHashing, openLargeJson, startBackupWorker, startEvidenceWorker, startPackageWorker,
@@ -19,7 +19,7 @@ import { buildInfo } from "../assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "../backup/schedule.ts";
 import { endOf } from "../config/tls-certificate.ts";
 import { createClockWatch } from "./clock-watch.ts";
-import { startChores, writeUses } from "./scheduler.ts";
+import { startScheduler, flushLastUsed } from "./scheduler.ts";
 import { AppError } from "../errors.ts";
 import { defaultBaseUrl, withBasePath } from "../config/resolve.ts";
 import { createMetrics } from "./metrics.ts";
@@ -30,7 +30,7 @@ import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts
 import { targetProblem } from "../domain/network/webhook-url.ts";
 import { createLogWatch } from "../jobs/wal-checkpointer.ts";
 import type { Logger } from "../log.ts";
-import { createRoom, writeOnTrial } from "./disk-guard.ts";
+import { createDiskGuard, probeWrite } from "./disk-guard.ts";
 import { createReadiness } from "./readiness.ts";
 import { openStorageProbe } from "./storage-probe.ts";
 import type { StorageProbe } from "./storage-probe.ts";
@@ -171,29 +171,29 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       ca,
       version: buildInfo().version,
     });
-    const room = createRoom({
+    const room = createDiskGuard({
       reserve: config.diskReserve,
       logger,
       free: () => freeBytes(directory),
-      tryOut: async () => {
-        for (const place of [staging, evidence]) await writeOnTrial(place);
+      probeWrite: async () => {
+        for (const place of [staging, evidence]) await probeWrite(place);
         await writer.run(() => store.writeOnTrial(), true);
       },
       reopened: () => runner.wake(),
     });
-    await room.look();
+    await room.check();
     // Known for sure once the server listens; until then nobody asks.
     let baseUrl = config.baseUrl;
     let certificateEnd = options.tls && endOf(options.tls.certificate);
     const metrics = config.metricsKey === null && config.metricsListen === null ? null : createMetrics({
       figures: store.figures, directory, now: systemSources.now, build: buildInfo(), jobKinds: () => jobKinds,
-      readOnly: () => room.reason() !== null,
+      readOnly: () => room.readOnlyReason() !== null,
       lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
       certificateEndsAt: () => certificateEnd,
       pools: () => ({ recording: pool.load(), ...customTypes.load(), ...documents.load(), large_json: largeJson.load() }),
     });
     const readingTurns = createPlaces(1);
-    const { writer, recorder, runner, jobKinds } = createWriting({
+    const { writer, recorder, runner, jobKinds } = createWritePath({
       db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints, readingTurns,
       trustedNow: () => clock.trusted(),
       ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
@@ -202,7 +202,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer.run(() => store.jobs.releaseAll(), true).catch((error: unknown) => {
       // On a full disk the server still reads; the leases end by themselves.
-      if (!(error instanceof AppError) || room.reason() === null) throw error;
+      if (!(error instanceof AppError) || room.readOnlyReason() === null) throw error;
       return 0;
     });
     if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
@@ -215,7 +215,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     closers.push(() => hashing.close());
     const { vault, remote } = await openPlace(home, newPublicId, hashing);
     closers.push(() => vault.close());
-    if (remote) void greet(remote, logger);
+    if (remote) void probeRemoteEvidence(remote, logger);
     const left = await vault.sweepStaging();
     if (left > 0) logger.info({ files: left }, "removed what an earlier process left in the staging directory");
 
@@ -231,8 +231,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     closers.push(() => packages.close());
 
     closers.push(async () => {
-      await writer.drained();
-      if (room.reason() === null) await writeUses({ store, writer });
+      await writer.idle();
+      if (room.readOnlyReason() === null) await flushLastUsed({ store, writer });
     });
     closers.push(() => {
       // A message may take a minute, and is sent again after the next start.
@@ -241,22 +241,22 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     });
 
     // The app knows its public address, and that address the port, which is known once it is bound.
-    const { bindable, serve } = later();
+    const { bindable, serve } = deferredHandler();
     const listening: Listening[] = [];
-    closers.push(() => Promise.all(listening.map(({ server }) => unlisten(server, STOP_PATIENCE))));
-    const places: readonly Place[] = options.sockets ?? [config.listen];
-    const manners: Manners = {
+    closers.push(() => Promise.all(listening.map(({ server }) => closeListener(server, STOP_PATIENCE))));
+    const places: readonly ListenAddress[] = options.sockets ?? [config.listen];
+    const manners: ConnectionOptions = {
       tls: options.tls,
       trust: trustIn(config.trustedProxies),
-      mostConnections: Math.floor(mostConnections() / places.length),
-      crowded: rarely(() => logger.warn("connections are refused: there are as many as the limit of open files allows")),
+      maxConnections: Math.floor(maxConnections() / places.length),
+      onConnectionLimit: throttled(() => logger.warn("connections are refused: there are as many as the limit of open files allows")),
     };
     for (const place of places) listening.push(await listen(bindable, place, config, manners));
     if (options.derivesBaseUrl) baseUrl = withBasePath(derivedBaseUrl(listening, options), config.basePath);
     const limits = { json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit, stall: config.stallTimeout };
     serve(createApp({
       db, store, writer, recorder, runner, room, logger, baseUrl,
-      readiness: createReadiness({ db, storageProblem: disk.check, readOnlyReason: room.reason, clock: clock.report }),
+      readiness: createReadiness({ db, storageProblem: disk.check, readOnlyReason: room.readOnlyReason, clock: clock.report }),
       followsProxies: options.derivesBaseUrl,
       basePath: config.basePath,
       sources: systemSources,
@@ -285,7 +285,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       const apart = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics } }), config.metricsListen, config)
         .catch((error: Error) => Promise.reject(Object.assign(error, { option: "metricsListen" })));
       metricsUrl = `${apart.url}/metrics`;
-      closers.push(() => unlisten(apart.server, STOP_PATIENCE));
+      closers.push(() => closeListener(apart.server, STOP_PATIENCE));
     }
     runner.wake();
 
@@ -299,7 +299,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       backups.close();
       return maker.close();
     });
-    closers.push(startChores({
+    closers.push(startScheduler({
       directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
       watchLog: createLogWatch({ file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) }, checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null, logger }),
     }));
@@ -319,7 +319,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
 }
 
 /** Something to bind before the app is there: what comes early, at a socket that was bound first or was handed over, waits for it. */
-function later(): { bindable: Bindable; serve(app: App): void } {
+function deferredHandler(): { bindable: Bindable; serve(app: App): void } {
   const early: Parameters<RequestListener>[] = [];
   let handle: RequestListener = (...request) => void early.push(request);
   let refused: Bindable["refused"] = () => newPublicId();
@@ -347,7 +347,7 @@ function loginProvider(config: Config, ca: readonly string[] | null, logger: Log
 /** Seconds between two lines of the log about the same thing that clients may cause at will. */
 const TELL_EVERY = 60;
 
-function rarely(tell: () => void): () => void {
+function throttled(tell: () => void): () => void {
   let told = -TELL_EVERY;
   return () => {
     if (systemSources.now() - told < TELL_EVERY) return;
@@ -374,7 +374,7 @@ function mailSettings({ smtpUrl, smtpFrom, smtpTls }: Config): MailSettings | nu
 }
 
 /** Tells the operator at once when evidence cannot be had. The server runs without it: what needs none is answered. */
-async function greet(remote: S3Vault, logger: Logger): Promise<void> {
+async function probeRemoteEvidence(remote: S3Vault, logger: Logger): Promise<void> {
   try {
     await remote.probe();
   } catch (error) {

@@ -17,7 +17,7 @@ import { letGroupIn, makeRoom } from "./unix-socket.ts";
 type Server = HttpServer | HttpsServer;
 
 /** Where to listen: an address, the path of a Unix socket, or a socket that somebody else bound and handed over. */
-export type Place = { host: string; port: number } | { path: string } | { fd: number };
+export type ListenAddress = { host: string; port: number } | { path: string } | { fd: number };
 
 export type Listening = {
   server: Server;
@@ -39,15 +39,15 @@ export type Bindable = { callback(): RequestListener; refused(refusal: Refusal):
 /** A certificate, with those that lead to its authority behind it, and its key: both in PEM. */
 export type Pair = { certificate: string; key: string };
 
-export type Manners = {
+export type ConnectionOptions = {
   /** With a pair the server speaks https, and only that. */
   tls?: Pair | null;
   /** Whose headers tell of a client; nobody's unless given. */
   trust?: Trust;
   /** Connections at a time; any number unless given. */
-  mostConnections?: number;
+  maxConnections?: number;
   /** Told when a connection was refused because there are that many. */
-  crowded?(): void;
+  onConnectionLimit?(): void;
 };
 
 /** What a stop must know of a server: its connections, and the answers that are not finished. */
@@ -60,8 +60,8 @@ const trafficOf = new WeakMap<Server, Traffic>();
  * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had; ENOTSOCK where a file that is no socket is in the way;
  *   what OpenSSL says of a pair that it cannot use.
  */
-export async function listen(app: Bindable, place: Place, limits: ServerLimits, manners: Manners = {}): Promise<Listening> {
-  const { tls = null, trust = trustIn(null), mostConnections, crowded } = manners;
+export async function listen(app: Bindable, place: ListenAddress, limits: ServerLimits, manners: ConnectionOptions = {}): Promise<Listening> {
+  const { tls = null, trust = trustIn(null), maxConnections: mostConnections, onConnectionLimit: crowded } = manners;
   const handler = app.callback();
   const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
   const latest = new WeakMap<Duplex, ServerResponse>();
@@ -141,7 +141,7 @@ const KEEP_ALIVE_MS = 75_000;
  * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections
  * that clients only keep open, for a next request or for a first one, delay nothing.
  */
-export async function unlisten(server: Server, patience: number): Promise<void> {
+export async function closeListener(server: Server, patience: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const traffic = trafficOf.get(server);
   if (traffic) {

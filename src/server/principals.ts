@@ -1,20 +1,20 @@
 /** Who calls, and what they are in an organization: what the kit (http/mount.ts) authenticates and authorizes against. */
 import { createHmac, timingSafeEqual } from "node:crypto";
-import type { Context, OrgMembership } from "../api/context.ts";
+import type { OperationContext, OrgMembership } from "../api/context.ts";
 import type { Feature } from "../domain/access.ts";
-import type { Caller, Door, House } from "../http/router.ts";
+import type { Principal, SignedEndpoint, ServerContext } from "../http/router.ts";
 import type { KeyHolder } from "../store/accounts/api-keys.ts";
 import { actingSession, cookieDigest, sessionActor } from "../store/accounts/sessions.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { WEBHOOK_KINDS } from "../store/notifications/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
-import type { Unchanged } from "../store/db/read-cache.ts";
+import type { ReadCache } from "../store/db/read-cache.ts";
 
 /** Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is asked every time. */
-export function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> & {
+export function createAuthenticator(store: Store, unchanged: ReadCache): Pick<ServerContext<OperationContext, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> & {
   /** The session that has this cookie; null when there is none, or its time is over. */
-  bySession(cookie: string): { holder: SessionHolder; caller: Caller } | null;
+  bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null;
 } {
   let state = 0;
   function kept<T>(key: string, read: () => T): T {
@@ -29,7 +29,7 @@ export function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context
       state = unchanged.refresh();
       const known = kept(`key ${digest}`, () => {
         const holder = store.apiKeys.holder(Buffer.from(digest, "hex"));
-        return holder && { holder, caller: callerOf(holder) };
+        return holder && { holder, caller: principalOf(holder) };
       });
       return known && store.apiKeys.use(known.holder) ? known.caller : null;
     },
@@ -55,23 +55,23 @@ export function whoIsWho(store: Store, unchanged: Unchanged): Pick<House<Context
 
 const PERSON_CHARACTERS = 500;
 
-function callerOf(holder: KeyHolder): Caller {
+function principalOf(holder: KeyHolder): Principal {
   const isUser = holder.user_id !== null;
   return {
     kind: isUser ? "user" : "service_account",
     id: (isUser ? holder.user_id : holder.service_account_id) as number,
     publicId: holder.holder_public_id,
     name: holder.name,
-    shownName: holder.display_name || holder.name,
+    displayName: holder.display_name || holder.name,
     keyPublicId: holder.key_public_id,
   };
 }
 
-function userOf({ user_id: id, user_public_id: publicId, name, display_name, public_id }: SessionHolder): Caller {
-  return { kind: "user", id, publicId, name, shownName: display_name || name, keyPublicId: sessionActor(public_id) };
+function userOf({ user_id: id, user_public_id: publicId, name, display_name, public_id }: SessionHolder): Principal {
+  return { kind: "user", id, publicId, name, displayName: display_name || name, keyPublicId: sessionActor(public_id) };
 }
 
-function membershipOf(store: Store, caller: Caller, name: string): OrgMembership | null {
+function membershipOf(store: Store, caller: Principal, name: string): OrgMembership | null {
   const organization = store.organizations.find(name);
   if (!organization) return null;
   let role = null;
@@ -86,17 +86,17 @@ function membershipOf(store: Store, caller: Caller, name: string): OrgMembership
 const featuresOf = ({ controls_enabled }: OrganizationRow): Feature[] => (controls_enabled === 1 ? ["controls"] : []);
 
 /** The door of an inbound webhook. SonarQube and LaunchDarkly both sign with HMAC-SHA256 of the body, in hex. */
-export function doorOf(store: Store, kind: string, publicId: string): Door<OrgMembership> | null {
+export function inboundWebhookEndpoint(store: Store, kind: string, publicId: string): SignedEndpoint<OrgMembership> | null {
   const known = WEBHOOK_KINDS.find((one) => one === kind);
   const hook = known && store.inboundWebhooks.find(known, publicId);
   if (!hook || hook.service_account_id === null) return null;
   const organization = store.organizations.get(hook.organization_id);
   const account = store.serviceAccounts.get(hook.service_account_id);
   return {
-    caller: { kind: "service_account", id: account.id, publicId: account.public_id, name: account.name, shownName: account.name, keyPublicId: "" },
+    caller: { kind: "service_account", id: account.id, publicId: account.public_id, name: account.name, displayName: account.name, keyPublicId: "" },
     membership: { organizationId: organization.id, role: account.privilege, isPublic: organization.is_public === 1, features: featuresOf(organization), organization },
     organization: organization.name,
-    accepts(signature, body) {
+    verifySignature(signature, body) {
       const due = createHmac("sha256", hook.secret).update(body).digest();
       return /^[0-9a-f]{64}$/i.test(signature) && timingSafeEqual(Buffer.from(signature, "hex"), due);
     },

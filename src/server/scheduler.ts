@@ -11,11 +11,11 @@ import { warnOfEndingKeys } from "../notifications/key-expiry-warnings.ts";
 import type { Runner } from "../jobs/job-runner.ts";
 import { createGiveBack } from "../jobs/incremental-vacuum.ts";
 import type { Logger } from "../log.ts";
-import type { Room } from "./disk-guard.ts";
+import type { DiskGuard } from "./disk-guard.ts";
 import type { Db } from "../store/db/database.ts";
 import { lockEvidence } from "../store/db/data-directory-lock.ts";
 import type { Store } from "../store/index.ts";
-import type { Writer } from "../store/db/group-commit.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Vault } from "../evidence/local-store.ts";
 
 /** How often the last uses of keys are written: what a loss of power may cost, and one small write a minute. */
@@ -66,12 +66,12 @@ const GIVE_BACK_EVERY_MS = 10_000;
 const BACKUP_LOOK_MS = 10_000;
 
 type ChoreParts = {
-  directory: string; backups: ScheduledBackups; room: Room; clock: ClockWatch; db: Db; store: Store; vault: Vault; writer: Writer; runner: Runner; logger: Logger;
+  directory: string; backups: ScheduledBackups; room: DiskGuard; clock: ClockWatch; db: Db; store: Store; vault: Vault; writer: GroupCommitWriter; runner: Runner; logger: Logger;
   baseUrl(): string; watchLog(): Promise<void>;
 };
 
 /** Starts all chores; the function that is returned stops them. */
-export function startChores({ directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
+export function startScheduler({ directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
   const sweep = async (): Promise<void> => {
     // A backup that is being made needs what its copy of the database names; the next turn sweeps.
     const lock = lockEvidence(directory);
@@ -91,7 +91,7 @@ export function startChores({ directory, backups, room, clock, db, store, vault,
   };
   const others = db.prepare<[], number>("PRAGMA data_version").pluck();
   let seen = others.get();
-  const lookAround = async (): Promise<void> => {
+  const pollForeignWrites = async (): Promise<void> => {
     const version = others.get();
     if (version !== seen) runner.wake();
     seen = version;
@@ -112,24 +112,24 @@ export function startChores({ directory, backups, room, clock, db, store, vault,
     if (bytes > 0) logger.info({ bytes }, "gave free pages of the database back");
   };
   const chores = [
-    repeat(clock.look, CLOCK_EVERY_MS, logger, "looking at the clock"),
-    repeat(closeKeys, CLOSE_KEYS_EVERY_MS, logger, "closing API keys whose time is over"),
-    repeat(watchLog, LOG_EVERY_MS, logger, "emptying the write-ahead log"),
-    repeat(giveBack, GIVE_BACK_EVERY_MS, logger, "giving back free pages"),
-    repeat(room.look, ROOM_EVERY_MS, logger, "looking at the free space"),
-    repeat(backups.look, BACKUP_LOOK_MS, logger, "looking whether a backup is due"),
-    repeat(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
-    repeat(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
-    repeat(sweepSessions, SWEEP_EVERY_MS, logger, "sweeping the sessions of long ago"),
-    repeat(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
-    repeat(() => writeUses({ store, writer }), USES_EVERY_MS, logger, "writing the last uses of keys and sessions"),
-    repeat(lookAround, LOOK_AROUND_MS, logger, "looking for jobs of others"),
+    runEvery(clock.look, CLOCK_EVERY_MS, logger, "looking at the clock"),
+    runEvery(closeKeys, CLOSE_KEYS_EVERY_MS, logger, "closing API keys whose time is over"),
+    runEvery(watchLog, LOG_EVERY_MS, logger, "emptying the write-ahead log"),
+    runEvery(giveBack, GIVE_BACK_EVERY_MS, logger, "giving back free pages"),
+    runEvery(room.check, ROOM_EVERY_MS, logger, "looking at the free space"),
+    runEvery(backups.look, BACKUP_LOOK_MS, logger, "looking whether a backup is due"),
+    runEvery(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
+    runEvery(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
+    runEvery(sweepSessions, SWEEP_EVERY_MS, logger, "sweeping the sessions of long ago"),
+    runEvery(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
+    runEvery(() => flushLastUsed({ store, writer }), USES_EVERY_MS, logger, "writing the last uses of keys and sessions"),
+    runEvery(pollForeignWrites, LOOK_AROUND_MS, logger, "looking for jobs of others"),
   ];
   return () => chores.forEach((stop) => stop());
 }
 
 /** Writes the last uses of keys and sessions, if there are any. */
-export async function writeUses({ store: { apiKeys, sessions }, writer }: { store: Store; writer: Writer }): Promise<void> {
+export async function flushLastUsed({ store: { apiKeys, sessions }, writer }: { store: Store; writer: GroupCommitWriter }): Promise<void> {
   if (!apiKeys.hasUnwrittenUses() && !sessions.hasUnwrittenUses()) return;
   await writer.run(() => {
     apiKeys.writeUses();
@@ -138,7 +138,7 @@ export async function writeUses({ store: { apiKeys, sessions }, writer }: { stor
 }
 
 /** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
-export function repeat(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
+export function runEvery(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
   let running = false;
   let stopped = false;
   const turn = async (): Promise<void> => {

@@ -39,8 +39,8 @@ import { notificationTargetStore } from "./notifications/notification-targets.ts
 import { organizationStore } from "./accounts/organizations.ts";
 import { passwordStore } from "./accounts/passwords.ts";
 import { policyStore } from "./policies/policies.ts";
-import { presenceStore } from "./environments/artifact-locations.ts";
-import { recordingStore } from "./environments/snapshot-recorder.ts";
+import { artifactLocationStore } from "./environments/artifact-locations.ts";
+import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
 import { reevaluationStore } from "./environments/reevaluation-queue.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
@@ -48,7 +48,7 @@ import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
-import { stalenessStore } from "./environments/stale-artifacts.ts";
+import { staleArtifactStore } from "./environments/stale-artifacts.ts";
 import { subjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
@@ -63,7 +63,7 @@ export function openStore(db: Db, sources: Sources) {
   const clock = clockStore(db, { jobs, deliveries });
   const triggers = triggerStore(db, jobs);
   const templates = templateStore(db, sources);
-  const staleness = stalenessStore(db);
+  const staleness = staleArtifactStore(db);
   const flows = flowStore(db, sources, staleness);
   const builds = buildStore(db);
   const artifacts = artifactStore(db, sources, builds);
@@ -110,7 +110,7 @@ export function openStore(db: Db, sources: Sources) {
     controlDecisions: controlDecisionStore(db),
     environments,
     environmentEvents: environmentEventStore(db),
-    presence: presenceStore(db),
+    presence: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, snapshots }),
@@ -125,7 +125,7 @@ export function openStore(db: Db, sources: Sources) {
     keyWarnings: keyWarningStore(db, sources),
     triggers,
     deployments: deploymentStore(db),
-    recording: recordingStore(db, sources, { environments, policies, allowlists, facts, triggers, clock, logical: logicalSnapshotStore(db, triggers, clock) }),
+    recording: snapshotRecorderStore(db, sources, { environments, policies, allowlists, facts, triggers, clock, logical: logicalSnapshotStore(db, triggers, clock) }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
     reevaluation: reevaluationStore(db, { jobs, staleness }),

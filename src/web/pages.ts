@@ -5,7 +5,7 @@
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
 import { nameRequest } from "../http/request-boundary.ts";
-import type { Caller } from "../http/router.ts";
+import type { Principal } from "../http/router.ts";
 import { STATUS } from "../http/response.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { changePassword, endOtherSessions, endSession, showAccount } from "./account.ts";
@@ -51,7 +51,7 @@ const FILES_ROOT = "/ui/";
 
 /** @param bySession who has this cookie @param now epoch seconds */
 export function pages(
-  parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & { bySession(cookie: string): { holder: SessionHolder; caller: Caller } | null; now(): number },
+  parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & { bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null; now(): number },
 ) {
   const cookies = cookiesOf(parts.baseUrl);
   const files = new Map<string, Served>();

@@ -154,7 +154,7 @@ test("the next report after a step back of less than a day still cannot make his
 
 test("verify finds the history whole, and every stored verdict the same when it is evaluated again", async () => {
   const { environment } = await bent();
-  await server.writer.drained();
+  await server.writer.idle();
   const found: string[] = [];
   const results = await verify({ db: server.db, vault: server.vault, staged: [], quick: false, now: server.clock.at });
   for (const { name: check, findings } of results) found.push(...findings.map(({ about, problem }) => `${check}: ${about} ${problem}`));

@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { OUTGOING_WEBHOOKS } from "../../src/api/outgoing-webhooks.ts";
 import { urlsFor } from "../../src/contract/urls.ts";
 import { expiryPayload } from "../../src/domain/notification/key-expiry.ts";
-import type { FlowFacts, Moment, Notice } from "../../src/domain/notification/event.ts";
+import type { FlowFacts, SnapshotRef, NotificationEvent } from "../../src/domain/notification/event.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notification/triggers.ts";
 import { webhookPayload } from "../../src/domain/notification/webhook.ts";
 import { validate } from "../../src/http/validate.ts";
@@ -48,8 +48,8 @@ test("payloads about environments: every trigger, with and without artifact, pro
       [7, true],
       [8, false],
     ] as const) {
-      const moment: Moment = { org: "acme", environment: "prod", index, compliant };
-      const notices: Notice[] = [
+      const moment: SnapshotRef = { org: "acme", environment: "prod", index, compliant };
+      const notices: NotificationEvent[] = [
         { subject: "environment", trigger, at: AT, moment, description: "x" },
         ...artifacts.map(
           (artifact) => ({ subject: "artifact", trigger, at: AT, moment, artifact, description: "x" }) as const,
@@ -82,7 +82,7 @@ test("payloads about flows: every trigger, with and without trail, artifact and 
           { trail: null, artifact, attestation: null },
           { trail: null, artifact: null, attestation },
         ] satisfies Omit<FlowFacts, "org" | "flow">[]) {
-          const notice: Notice = {
+          const notice: NotificationEvent = {
             subject: "flow",
             trigger,
             at: AT,

@@ -14,7 +14,7 @@ import { parseArgs } from "node:util";
 import { readTextAsset } from "../../src/assets.ts";
 import { operations } from "../../src/api/index.ts";
 import { contextFactory } from "../../src/api/context.ts";
-import type { AssayOperation, Context } from "../../src/api/context.ts";
+import type { AssayOperation, OperationContext } from "../../src/api/context.ts";
 import { urlsFor } from "../../src/contract/urls.ts";
 import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
@@ -165,7 +165,7 @@ export async function fill(db: Db, { artifacts, progress = () => undefined }: { 
       store.environments.get(environment.id), "report",
       // In the order of names, as reports are brought into.
       running.map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } })).sort((a, b) => (a.name < b.name ? -1 : 1)),
-      { publicId: "operator", shownName: "operator" },
+      { publicId: "operator", displayName: "operator" },
     );
   }
 }
@@ -188,9 +188,9 @@ function caller(store: Store, now: () => number) {
     throw new Error("nothing that is reported here needs this");
   };
   const contexts = contextFactory({
-    store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as Context["evidence"], customTypes: {} as Context["customTypes"],
-    documents: createDocumentReader({} as DocumentPool), largeJson: { read: never }, packages: {} as Context["packages"], targetProblem: never, version: never,
-    recorder: { takes: () => false, reads: false, report: never, text: never }, jobs: { settled: never },
+    store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as OperationContext["evidence"], customTypes: {} as OperationContext["customTypes"],
+    documents: createDocumentReader({} as DocumentPool), largeJson: { read: never }, packages: {} as OperationContext["packages"], targetProblem: never, version: never,
+    recorder: { accepts: () => false, reads: false, report: never, recordRaw: never }, jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));
   return async (id: string, params: Record<string, string>, body: Record<string, unknown>, file: string | null = null): Promise<void> => {
@@ -198,12 +198,12 @@ function caller(store: Store, now: () => number) {
     if (!operation) throw new Error(`there is no operation ${id}`);
     const context = contexts({
       requestId: "bench-data", operationId: id, event: operation.audit, path: operation.path, baseUrl: "https://assay.example.com",
-      caller: { kind: "user", id: userId, publicId: "operator", name: "operator", shownName: "operator", keyPublicId: "key" },
+      caller: { kind: "user", id: userId, publicId: "operator", name: "operator", displayName: "operator", keyPublicId: "key" },
       membership: { organizationId, role: "admin", isPublic: false, features: ["controls"], organization: organization(store) },
     });
     const bytes = file === null ? null : Buffer.from(file);
     const input = {
-      params: { org: ORG, ...params }, query: {}, body, unread: null, sent: new Set(Object.keys(body)),
+      params: { org: ORG, ...params }, query: {}, body, rawBody: null, sentFields: new Set(Object.keys(body)),
       file: bytes && { filename: "file.yml", contentType: "text/plain", size: bytes.length, bytes, digest: sha256(file as string) },
     };
     operation.handle(context, input, await operation.prepare?.(context, input));

@@ -10,18 +10,18 @@ import type { Feature, Role } from "../../src/domain/access.ts";
 import { arrive } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
 import { mountOperations } from "../../src/http/router.ts";
-import type { Caller, House, Membership, RequestFacts } from "../../src/http/router.ts";
+import type { Principal, ServerContext, Membership, RequestContext } from "../../src/http/router.ts";
 import { CONFIGURATION, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
 
 const test = suite("http/confirm");
 
-type Context = RequestFacts<Membership>;
+type Context = RequestContext<Membership>;
 const declare = operationFor<Context>();
 const OrgPath = Closed({ org: Type.String() });
 const UNAUTHENTICATED = { message: "Authentication credentials are missing or invalid" };
 const DENIED = { message: "You don't have permission to access this resource" };
-const CALLER: Caller = { kind: "user", id: 1, publicId: "p", name: "n", shownName: "n", keyPublicId: "k" };
+const CALLER: Principal = { kind: "user", id: 1, publicId: "p", name: "n", displayName: "n", keyPublicId: "k" };
 
 let held = true;
 let role: Role | null = "admin";
@@ -43,7 +43,7 @@ const operations = [
   declare({ ...common, id: "do_it", path: "/things/{org}", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } }, prepare: async () => meanwhile(), handle }),
   declare({
     ...common, id: "store_it", path: "/things/{org}/stored", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } },
-    prepare: async () => (meanwhile(), done.push("stored"), true), isStored: (prepared) => prepared, handle,
+    prepare: async () => (meanwhile(), done.push("stored"), true), alreadyStored: (prepared) => prepared, handle,
   }),
   declare({
     ...common, id: "attach_it", path: "/things/{org}/attached", body: FORM, responses: { 200: { description: "Done", schema: shape } },
@@ -51,7 +51,7 @@ const operations = [
   }),
 ];
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
-const house: House<Context> = {
+const house: ServerContext<Context> = {
   operations,
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
   authenticate: () => CALLER,
@@ -59,13 +59,13 @@ const house: House<Context> = {
   membership,
   isHeld: () => held,
   membershipNow: membership,
-  door: () => null,
+  findSignedEndpoint: () => null,
   context: (facts) => facts,
   write: async (work) => work(),
   audit: () => void done.push("audited"),
-  settle: async () => undefined,
+  afterCommit: async () => undefined,
   read: (work) => work(),
-  answers: { state: 1, get: () => undefined, keep: () => undefined },
+  responseCache: { state: 1, get: () => undefined, keep: () => undefined },
   evidence: {
     async stage(source) {
       for await (const _chunk of source);
@@ -77,12 +77,12 @@ const house: House<Context> = {
   },
   budget: createBodyBudget({ bytes: 1000 }),
   largeJson: { read: () => Promise.reject(new Error("not here")) },
-  admit: () => undefined,
-  translate: (error) => error,
+  ensureWritable: () => undefined,
+  mapError: (error) => error,
   baseUrl: () => "http://assay.test",
   newId: () => "id",
   rates: { ofAddress: () => undefined, ofKey: () => undefined },
-  requestCame: () => undefined,
+  onRequest: () => undefined,
   logRequest: () => undefined,
   checkResponses: true,
 };

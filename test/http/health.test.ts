@@ -71,7 +71,7 @@ test("ready and readyz are 503 with the reason while the disk cannot be read", (
 test("a server that takes no changes is ready for reads, and readyz tells the cause", () =>
   withServer(async (server) => {
     server.disk.free = 10;
-    await server.room.look();
+    await server.room.check();
     assert.equal([(await server.call("GET", "//ready")).status, (await server.call("GET", "//ready")).text], [200, "OK"]);
     const { status, body } = await server.call("GET", "//readyz");
     assert.is(status, 200);

@@ -156,7 +156,7 @@ test("only who came over TLS is told to stay there, and a failure keeps no heade
   const lines: unknown[] = [];
   const app = new Koa();
   app.use(arrive({
-    limits: { json: 1, form: 1, document: 1, evidence: 1, stall: 1 }, newId: () => "id", requestCame: () => undefined, translate: (error) => error,
+    limits: { json: 1, form: 1, document: 1, evidence: 1, stall: 1 }, newId: () => "id", onRequest: () => undefined, mapError: (error) => error,
     logRequest: (entry) => void lines.push(entry.client),
   }));
   app.use((ctx) => {

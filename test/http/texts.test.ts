@@ -10,7 +10,7 @@ import { AppError } from "../../src/errors.ts";
 import { arrive } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
 import { mountOperations } from "../../src/http/router.ts";
-import type { House } from "../../src/http/router.ts";
+import type { ServerContext } from "../../src/http/router.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
 import { utf8 } from "../../src/http/response.ts";
@@ -35,30 +35,30 @@ const common = {
     return { status: 200, texts };
   },
 } as const;
-const house = (checkResponses: boolean): House<null> => ({
-  operations: [declare({ ...common, id: "get_text", path: "/text" }), declare({ ...common, id: "get_kept", path: "/kept", repeatable: true })],
+const house = (checkResponses: boolean): ServerContext<null> => ({
+  operations: [declare({ ...common, id: "get_text", path: "/text" }), declare({ ...common, id: "get_kept", path: "/kept", cacheable: true })],
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
   authenticate: () => null,
   session: () => null,
   membership: () => null,
-  door: () => null,
+  findSignedEndpoint: () => null,
   isHeld: () => false,
   membershipNow: () => null,
   context: () => null,
   write: async (work) => work(),
   audit: () => undefined,
-  settle: async () => undefined,
+  afterCommit: async () => undefined,
   read: (work) => work(),
-  answers: { state: 1, get: (key) => kept.get(key)?.value, keep: (key, value, size) => void kept.set(key, { value, size }) },
+  responseCache: { state: 1, get: (key) => kept.get(key)?.value, keep: (key, value, size) => void kept.set(key, { value, size }) },
   evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
   budget: createBodyBudget({ bytes: 1000 }),
   largeJson: { read: () => Promise.reject(new Error("not here")) },
-  admit: () => undefined,
-  translate: (error) => error,
+  ensureWritable: () => undefined,
+  mapError: (error) => error,
   baseUrl: () => "http://assay.test",
   newId: () => "id",
   rates: { ofAddress: () => undefined, ofKey: () => undefined },
-  requestCame: () => undefined,
+  onRequest: () => undefined,
   logRequest: (entry, error) => void lines.push({ entry, error }),
   checkResponses,
 });

@@ -10,7 +10,7 @@ import { openDatabase, openMemory } from "../../src/store/db/database.ts";
 import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 
 /** Where the clock stands at first, epoch seconds. */
 export const T = 1_700_000_000;
@@ -58,7 +58,7 @@ export function given(handlers: Record<string, JobHandler>, { db = openMemory(),
   const store = openStore(db, { now: () => time.at, newId: () => "" });
   const lines: Record<string, unknown>[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
-  const writer: Writer = new Writer(db, (writes) => {
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => {
     onCommit(writes);
     if (store.jobs.wereAdded()) runner.wake();
   });

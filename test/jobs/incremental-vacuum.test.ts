@@ -9,7 +9,7 @@ import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
 import type { Db } from "../../src/store/db/database.ts";
 import { spaceStore } from "../../src/store/db/incremental-vacuum.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 
 const test = suite("jobs/incremental-vacuum");
 
@@ -40,7 +40,7 @@ test("when a fifth of the file is free, pages are given back until a tenth is, i
   const db = openDatabase(directory, 1);
   try {
     let batches = 0;
-    const giveBack = createGiveBack({ db, writer: new Writer(db, () => (batches += 1)), least: 1, clock: () => 0 });
+    const giveBack = createGiveBack({ db, writer: new GroupCommitWriter(db, () => (batches += 1)), least: 1, clock: () => 0 });
     assert.is(await giveBack(), 0);
     filled(db, 8000, 30);
     const { total, free } = spaceStore(db).pages();
@@ -67,7 +67,7 @@ test("a step that takes long is followed by smaller ones", async () => {
   let now = 0;
   const sizes: number[] = [];
   let before = spaceStore(db).pages().total;
-  const writer = new Writer(db, () => {
+  const writer = new GroupCommitWriter(db, () => {
     const { total } = spaceStore(db).pages();
     sizes.push(before - total);
     before = total;
@@ -80,12 +80,12 @@ test("a step that takes long is followed by smaller ones", async () => {
 test("little that is free, or a file of an older version, is left alone", async () => {
   const db = openMemory();
   filled(db, 2000, 10);
-  assert.is(await createGiveBack({ db, writer: new Writer(db) })(), 0, "six megabytes");
-  assert.is(await createGiveBack({ db, writer: new Writer(db), least: 1 })() > 0, true);
+  assert.is(await createGiveBack({ db, writer: new GroupCommitWriter(db) })(), 0, "six megabytes");
+  assert.is(await createGiveBack({ db, writer: new GroupCommitWriter(db), least: 1 })() > 0, true);
   const old = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
   filled(old, 2000, 10);
   assert.is(spaceStore(old).pages().givesBack, false);
-  assert.is(await createGiveBack({ db: old, writer: new Writer(old), least: 1 })(), 0);
+  assert.is(await createGiveBack({ db: old, writer: new GroupCommitWriter(old), least: 1 })(), 0);
 });
 
 test.run();

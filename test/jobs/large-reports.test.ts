@@ -10,11 +10,11 @@ import { AppError } from "../../src/errors.ts";
 import { createRecorder } from "../../src/jobs/large-reports.ts";
 import { leaveCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 
 const test = suite("jobs/large-reports");
-const ADA = { publicId: "ada-id", shownName: "Ada" };
+const ADA = { publicId: "ada-id", displayName: "Ada" };
 const MANY = 200;
 
 /** A database in a file with one environment, and a recorder with its thread; `now` stands still at 5000. */
@@ -24,7 +24,7 @@ async function world(body: (house: ReturnType<typeof open>) => Promise<void>): P
   try {
     await body(house);
   } finally {
-    await house.writer.drained();
+    await house.writer.idle();
     await house.pool.close();
     house.db.close();
     rmSync(directory, { recursive: true, force: true });
@@ -39,7 +39,7 @@ function open(directory: string) {
   const environmentId = Number(
     db.prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)").run(organizationId).lastInsertRowid,
   );
-  const writer = new Writer(db);
+  const writer = new GroupCommitWriter(db);
   const pool = createRecordingPool(directory);
   const recorder = createRecorder({ store, writer, now: () => 5000, pool });
   const entry = { organizationId, actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" }, operation: "k8s_report", event: "environment.reported", target: "/x", requestId: "r", detail: null };
@@ -63,16 +63,16 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
 
 test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
   await world(async ({ recorder, store, writer }) => {
-    assert.equal([recorder.takes(1), recorder.takes(64), recorder.takes(65)], [false, false, true]);
-    assert.is(createRecorder({ store, writer, now: () => 1, pool: null }).takes(1_000_000), false);
+    assert.equal([recorder.accepts(1), recorder.accepts(64), recorder.accepts(65)], [false, false, true]);
+    assert.is(createRecorder({ store, writer, now: () => 1, pool: null }).accepts(1_000_000), false);
   });
 });
 
 test("a few artifacts are work for the thread where their policies are costly or they are in many flows", async () => {
   await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
-    const weight = (count: number): number => store.recording.survey(store.environments.get(environmentId), "report", artifacts(count)).weight;
+    const weight = (count: number): number => store.recording.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
     await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
-    assert.equal({ ordinary: weight(60), isHeavy: recorder.takes(weight(60)) }, { ordinary: 60, isHeavy: false });
+    assert.equal({ ordinary: weight(60), isHeavy: recorder.accepts(weight(60)) }, { ordinary: 60, isHeavy: false });
     for (let n = 0; n < 300; n += 1) {
       const flow = store.flows.create(organizationId, { name: `f${n}`, description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
       store.artifacts.create(
@@ -84,12 +84,12 @@ test("a few artifacts are work for the thread where their policies are costly or
         5000,
       );
     }
-    assert.ok(recorder.takes(weight(1)), `one artifact in 300 flows weighs ${weight(1)}`);
+    assert.ok(recorder.accepts(weight(1)), `one artifact in 300 flows weighs ${weight(1)}`);
   });
   await world(async ({ store, environmentId, policy, attach, recorder }) => {
     await attach(policy(`artifacts: {attestations: [{type: junit, if: "matches(artifact.name, '(?:a?){900}')"}]}`));
-    const { weight } = store.recording.survey(store.environments.get(environmentId), "report", artifacts(3));
-    assert.ok(recorder.takes(weight), `three artifacts under a costly pattern weigh ${weight}`);
+    const { workload: weight } = store.recording.readCurrent(store.environments.get(environmentId), "report", artifacts(3));
+    assert.ok(recorder.accepts(weight), `three artifacts under a costly pattern weigh ${weight}`);
   });
 });
 
@@ -137,7 +137,7 @@ test("what becomes known of an artifact while the thread is about to start it is
       );
       store.evaluation.evaluate(trail.id, 1);
     });
-    const applied = await writer.lend(() => pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }));
+    const applied = await writer.withExclusiveWrite(() => pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }));
     assert.equal(applied, { planned: true, index: 1 });
     assert.is(await report(many), 2);
     assert.equal(db.prepare("SELECT name, annotation FROM snapshot_artifacts WHERE first_index = 2").raw().all(), [["app-000007", "updated-provenance"]]);
@@ -239,7 +239,7 @@ test("the thread reads the text of a report too; one that the latest snapshot sh
   await world(async ({ store, recorder, environmentId, organizationId, entry }) => {
     const told: unknown[] = [];
     const send = (bytes: Buffer) =>
-      recorder.text({
+      recorder.recordRaw({
         environmentId, report: "K8S", bytes, actor: ADA,
         touch: (digest) => {
           const unchanged = store.recording.isUnchanged(store.environments.get(environmentId), digest);
@@ -264,7 +264,7 @@ test("a text that is no report is refused as any body is, and leaves nothing", a
   await world(async ({ db, recorder, environmentId, entry }) => {
     const refusal = async (text: string): Promise<unknown> => {
       try {
-        return await recorder.text({ environmentId, report: "K8S", bytes: Buffer.from(text), actor: ADA, touch: () => (assert.unreachable(), false), entry: () => entry });
+        return await recorder.recordRaw({ environmentId, report: "K8S", bytes: Buffer.from(text), actor: ADA, touch: () => (assert.unreachable(), false), entry: () => entry });
       } catch (error) {
         return error instanceof AppError ? [error.code, error.message, error.fields] : error;
       }
@@ -352,7 +352,7 @@ test("a thread that was replaced between two orders of a task is trouble of the 
       };
       const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
       const refusal = await recorder
-        .text({ environmentId, report: "K8S", bytes: textOf(MANY), actor: ADA, touch: () => false, entry: () => entry })
+        .recordRaw({ environmentId, report: "K8S", bytes: textOf(MANY), actor: ADA, touch: () => false, entry: () => entry })
         .then(() => "recorded", (error) => error.code);
       assert.equal([last, refusal, store.environments.get(environmentId).snapshot_count], [last, "unavailable", 0]);
       await Promise.all([first.close(), second.close()]);

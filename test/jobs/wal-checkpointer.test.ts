@@ -14,7 +14,7 @@ import { leaveCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { walBytes, walReaders } from "../../src/store/db/wal.ts";
 import type { WalReader } from "../../src/store/db/wal.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { createRecordingPool } from "../../src/server/worker-threads.ts";
 
 const test = suite("jobs/wal-checkpointer");
@@ -39,7 +39,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
   const pool = createRecordingPool(directory, checkpoints);
-  const writer: Writer = new Writer(db, (writes) => recorder.committed(writes));
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => recorder.committed(writes));
   const recorder = createRecorder({ store, writer, now: () => 5000, pool, checkpoints });
   const readers = [0, 1].map(() => new Worker(new URL("./log-readers.ts", import.meta.url), { workerData: { file: join(directory, "assay.db") } }));
   const insert = db.prepare("INSERT INTO filler (text) VALUES (?)");
@@ -57,7 +57,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
     },
     async close(): Promise<void> {
       await Promise.all(readers.map((reader) => reader.terminate()));
-      await writer.drained();
+      await writer.idle();
       await pool.close();
       db.close();
     },

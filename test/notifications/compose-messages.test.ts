@@ -140,7 +140,7 @@ test("an environment of which nothing was known turns non-compliant at once, and
   world.report(at, detached, [running("web", bad)]);
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
   server.store.environments.detach(world.idOf(at, detached), [server.store.policies.require(organization, policy).id]);
-  server.store.recording.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, { publicId: "u", shownName: "U" });
+  server.store.recording.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, { publicId: "u", displayName: "U" });
   world.attach(at, detached, policy);
   assert.equal(await told(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`, `NON_COMPLIANT_ENV ${detached} 1`]);
   world.report(at, detached, [running("web", good)]);

@@ -12,7 +12,7 @@ import { openMemory } from "../../src/store/db/database.ts";
 import type { Db } from "../../src/store/db/database.ts";
 import type { Message } from "../../src/domain/notification/render.ts";
 import { openStore } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { T, clock, inFile, turns } from "../jobs/given.ts";
 
 const test = suite("notifications/deliver");
@@ -36,7 +36,7 @@ function given(answer: Answer, { db = openMemory(), time = clock() }: { db?: Db;
     },
     close: () => undefined,
   };
-  const writer: Writer = new Writer(db, () => {
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, () => {
     if (store.jobs.wereAdded()) runner.wake();
   });
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });

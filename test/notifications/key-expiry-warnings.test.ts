@@ -8,7 +8,7 @@ import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import type { KeyOwner } from "../../src/store/accounts/api-keys.ts";
 import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 
 const test = suite("notifications/key-expiry-warnings");
 const NOW = 1_700_000_000;
@@ -21,7 +21,7 @@ function world() {
   let ids = 0;
   const open = () => openStore(db, { now: () => clock.at, newId: () => `id-${(ids += 1)}` });
   const store = open();
-  const writer = new Writer(db);
+  const writer = new GroupCommitWriter(db);
   const user = (name: string, email: string | null): number => store.users.create({ name, displayName: "", email });
   const organizationId = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
   const people = { ada: user("ada", "ada@x.org"), eve: user("eve", null), bob: user("bob", "bob@x.org"), zoe: user("zoe", "zoe@x.org") };

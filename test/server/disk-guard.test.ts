@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
 import { AppError, unavailable } from "../../src/errors.ts";
 import { createLogger } from "../../src/log.ts";
-import { createRoom, translateStorageError, writeOnTrial } from "../../src/server/disk-guard.ts";
+import { createDiskGuard, translateStorageError, probeWrite } from "../../src/server/disk-guard.ts";
 import { freeBytes } from "../../src/store/db/disk-space.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -19,14 +19,14 @@ const givenRoom = () => {
   const machine = { free: 500 * MB as number | Error, works: true };
   const lines: { level: string; msg: string; reason?: string }[] = [];
   const reopened: number[] = [];
-  const room = createRoom({
+  const room = createDiskGuard({
     reserve: 100 * MB,
     logger: createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
     free: async () => {
       if (machine.free instanceof Error) throw machine.free;
       return machine.free;
     },
-    tryOut: async () => {
+    probeWrite: async () => {
       if (!machine.works) throw coded("EIO");
     },
     reopened: () => void reopened.push(1),
@@ -45,46 +45,46 @@ const refusal = (work: () => void): AppError | null => {
 
 deciding("below the reserve nothing is admitted, until a tenth more is free", async () => {
   const { room, machine, messages, reopened } = givenRoom();
-  await room.look();
-  assert.is(room.reason(), null);
-  room.admit(300 * MB);
+  await room.check();
+  assert.is(room.readOnlyReason(), null);
+  room.ensureWritable(300 * MB);
   machine.free = 100 * MB - 1;
-  await room.look();
-  const refused = refusal(() => room.admit());
+  await room.check();
+  const refused = refusal(() => room.ensureWritable());
   assert.is(refused?.code, "no_space");
   assert.is(refused?.message, "The server takes no changes at the moment: the disk of the data directory has 99 MB left, and below 100 MB (disk-reserve) only reads are served. Nothing was stored");
   assert.equal(refused?.headers, { "Retry-After": "60" });
   machine.free = 105 * MB;
-  await room.look();
-  assert.is.not(room.reason(), null);
+  await room.check();
+  assert.is.not(room.readOnlyReason(), null);
   assert.equal([messages(), reopened], [["error: taking no changes, only reads"], []]);
   machine.free = 111 * MB;
-  await room.look();
-  room.admit();
+  await room.check();
+  room.ensureWritable();
   assert.equal([messages(), reopened], [["info: taking changes again"], [1]]);
 });
 
 deciding("what would not leave the reserve is not begun", async () => {
   const { room } = givenRoom();
-  await room.look();
-  room.admit(400 * MB);
-  assert.match(refusal(() => room.admit(400 * MB + 1))?.message ?? "", "has no room for 400 MB beside its reserve of 100 MB");
-  assert.is(room.reason(), null);
+  await room.check();
+  room.ensureWritable(400 * MB);
+  assert.match(refusal(() => room.ensureWritable(400 * MB + 1))?.message ?? "", "has no room for 400 MB beside its reserve of 100 MB");
+  assert.is(room.readOnlyReason(), null);
 });
 
 deciding("after trouble of the storage a write on trial decides", async () => {
   const { room, machine, messages } = givenRoom();
-  for (const harmless of [coded("SQLITE_BUSY"), coded("SQLITE_CONSTRAINT"), coded("ECONNRESET"), new Error("x"), null, unavailable("later", 1)]) room.failed(harmless);
-  assert.is(room.reason(), null);
+  for (const harmless of [coded("SQLITE_BUSY"), coded("SQLITE_CONSTRAINT"), coded("ECONNRESET"), new Error("x"), null, unavailable("later", 1)]) room.reportFailure(harmless);
+  assert.is(room.readOnlyReason(), null);
   for (const code of ["SQLITE_FULL", "SQLITE_IOERR_FSYNC", "SQLITE_READONLY", "ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES"]) {
     machine.works = false;
-    room.failed(code.startsWith("E") ? unavailable("later", 1, coded(code)) : coded(code));
-    assert.match(room.reason() ?? "", `the last write failed (${code})`);
-    await room.look();
-    assert.match(room.reason() ?? "", "a write on trial failed (EIO)");
+    room.reportFailure(code.startsWith("E") ? unavailable("later", 1, coded(code)) : coded(code));
+    assert.match(room.readOnlyReason() ?? "", `the last write failed (${code})`);
+    await room.check();
+    assert.match(room.readOnlyReason() ?? "", "a write on trial failed (EIO)");
     machine.works = true;
-    await room.look();
-    assert.is(room.reason(), null, code);
+    await room.check();
+    assert.is(room.readOnlyReason(), null, code);
     assert.equal(messages(), ["error: taking no changes, only reads", "info: taking changes again"], code);
   }
 });
@@ -92,8 +92,8 @@ deciding("after trouble of the storage a write on trial decides", async () => {
 deciding("free space that cannot be measured decides nothing", async () => {
   const { room, machine, messages } = givenRoom();
   machine.free = coded("EACCES");
-  await room.look();
-  assert.is(room.reason(), null);
+  await room.check();
+  assert.is(room.readOnlyReason(), null);
   assert.equal(messages(), ["warn: the free space of the data directory cannot be measured"]);
 });
 
@@ -109,11 +109,11 @@ deciding("errors of the storage become answers, and all others stay", () => {
 deciding("the trial writes durably and leaves nothing", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-test-"));
   try {
-    await writeOnTrial(directory);
+    await probeWrite(directory);
     assert.equal(readdirSync(directory), []);
     assert.ok((await freeBytes(directory)) > 0);
     const missing = join(directory, "missing");
-    assert.is(await writeOnTrial(missing).then(() => null, ({ code }) => code), "ENOENT");
+    assert.is(await probeWrite(missing).then(() => null, ({ code }) => code), "ENOENT");
     assert.not(existsSync(missing));
   } finally {
     rmSync(directory, { recursive: true });
@@ -137,7 +137,7 @@ const rows = (): unknown => server.db.prepare("SELECT (SELECT count(*) FROM trai
 
 serving("every change is refused before its body is read, nobody learns more than before, and reads go on", async () => {
   server.disk.free = 999_999;
-  await server.room.look();
+  await server.room.check();
   const before = rows();
   const told = { message: "The server takes no changes at the moment: the disk of the data directory has 0 MB left, and below 0 MB (disk-reserve) only reads are served. Nothing was stored" };
   const changes = operations.filter(({ method, status, permission }) => method !== "GET" && status !== "removed" && permission !== "signed");
@@ -154,7 +154,7 @@ serving("every change is refused before its body is read, nobody learns more tha
   assert.equal(rows(), before);
 
   server.disk.free = Infinity;
-  await server.room.look();
+  await server.room.check();
   assert.is((await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "again" } } })).status, 201);
 });
 
@@ -176,7 +176,7 @@ serving("a batch that the storage fails is refused, and so is what comes until a
   assert.is(trails, (before as number[])[0]! + stored);
   server.db.pragma("max_page_count = 1073741823");
   server.disk.fails = false;
-  await server.room.look();
+  await server.room.check();
   assert.is((await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "after" } } })).status, 201);
 });
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createMetricsApp } from "../../src/server/app.ts";
-import { listen, unlisten } from "../../src/server/listener.ts";
+import { listen, closeListener } from "../../src/server/listener.ts";
 import { createLogger } from "../../src/log.ts";
 import { createMetrics } from "../../src/server/metrics.ts";
 import type { MetricSources, Metrics } from "../../src/server/metrics.ts";
@@ -106,7 +106,7 @@ test("who has the token is not counted for an address; who has not, is", () =>
 test("the listener of their own serves them to everybody, and nothing else", async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
-  const room = { reason: () => null, admit: () => undefined, failed: () => undefined, look: async () => undefined };
+  const room = { readOnlyReason: () => null, ensureWritable: () => undefined, reportFailure: () => undefined, check: async () => undefined };
   const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 };
   const { server, url } = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics: metricsOf() } }), { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 5 });
   try {
@@ -120,7 +120,7 @@ test("the listener of their own serves them to everybody, and nothing else", asy
     assert.is((await fetch(`${url}/metrics`, { method: "POST" })).status, 405);
     assert.is(lines.filter((line) => line.includes('"status":200')).length, 0, "being collected is nothing to tell");
   } finally {
-    await unlisten(server, 1);
+    await closeListener(server, 1);
   }
 });
 

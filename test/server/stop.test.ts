@@ -2,9 +2,9 @@
 import { connect } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { mostConnections } from "../../src/server/connection-limit.ts";
-import { listen, unlisten } from "../../src/server/listener.ts";
-import type { Place } from "../../src/server/listener.ts";
+import { maxConnections } from "../../src/server/connection-limit.ts";
+import { listen, closeListener } from "../../src/server/listener.ts";
+import type { ListenAddress } from "../../src/server/listener.ts";
 import { startServer } from "../given.ts";
 import type { Network } from "../given.ts";
 import { FIRST } from "./certificates.ts";
@@ -12,7 +12,7 @@ import { allOf, ask, dialPlain, dialTls, slowRequest } from "./client.ts";
 
 const test = suite("server/stop");
 
-const LOOPBACK: Place = { host: "127.0.0.1", port: 0 };
+const LOOPBACK: ListenAddress = { host: "127.0.0.1", port: 0 };
 const MANNERS: [string, Network][] = [["http", {}], ["https", { manners: { tls: FIRST } }]];
 const dial = (url: string) => (url.startsWith("https:") ? dialTls(url) : dialPlain(url));
 
@@ -27,7 +27,7 @@ for (const [scheme, network] of MANNERS) {
     await goesOn;
     busy.write(body.slice(0, 5));
     let stopped = false;
-    const stopping = unlisten(server.server, 60).then(() => (stopped = true));
+    const stopping = closeListener(server.server, 60).then(() => (stopped = true));
     assert.is(await silence, "");
     await ask(server.url, { path: "/ready" }).then(() => assert.unreachable("it still listens"), (error: Error & { code?: string }) => assert.is(error.code, "ECONNREFUSED"));
     assert.is(stopped, false);
@@ -44,7 +44,7 @@ for (const [scheme, network] of MANNERS) {
     const socket = await dial(server.url);
     const { answer, goesOn } = slowRequest(socket, { path: `/api/v2/flows/${org}`, key, body: "{}" });
     await goesOn;
-    await unlisten(server.server, 0.1);
+    await closeListener(server.server, 0.1);
     assert.not.match(await answer, "HTTP/1.1 200");
     await server.stop();
   });
@@ -57,7 +57,7 @@ test("a handshake that never ends is cut when the patience is over", async () =>
   // The beginning of a TLS record, and no more.
   socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]));
   await ask(server.url, { path: "/ready" });
-  await unlisten(server.server, 0.1);
+  await closeListener(server.server, 0.1);
   assert.is(await all, "");
   await server.stop();
 });
@@ -90,7 +90,7 @@ test("a body that dribbles in ends with the time for the whole request", async (
 
 test("no more connections are taken than the limit of open files leaves, and that is told", async () => {
   let crowded = 0;
-  const server = await startServer({ network: { manners: { mostConnections: 2, crowded: () => (crowded += 1) } } });
+  const server = await startServer({ network: { manners: { maxConnections: 2, onConnectionLimit: () => (crowded += 1) } } });
   const [first, second] = [await dialPlain(server.url), await dialPlain(server.url)];
   const third = connect(Number(new URL(server.url).port), "127.0.0.1");
   assert.is(await allOf(third), "");
@@ -105,18 +105,18 @@ test("no more connections are taken than the limit of open files leaves, and tha
 
 test("the limit of connections follows from that of open files", () => {
   const limits = (files: string): string => `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}               1048576              files     \nMax locked memory  1 2 bytes\n`;
-  assert.is(mostConnections(limits("1024")), 768);
-  assert.is(mostConnections(limits("1048576")), 1_048_320);
-  assert.is(mostConnections(limits("300")), 150, "where there is little, half of it");
-  assert.is(mostConnections(limits("unlimited")), Infinity);
-  assert.is(mostConnections(""), Infinity);
-  assert.ok(mostConnections() > 0);
+  assert.is(maxConnections(limits("1024")), 768);
+  assert.is(maxConnections(limits("1048576")), 1_048_320);
+  assert.is(maxConnections(limits("300")), 150, "where there is little, half of it");
+  assert.is(maxConnections(limits("unlimited")), Infinity);
+  assert.is(maxConnections(""), Infinity);
+  assert.ok(maxConnections() > 0);
 });
 
 test("idle connections stay open longer than proxies keep theirs", async () => {
   const { server } = await listen({ callback: () => (_, response) => void response.end(), refused: () => "id" }, LOOPBACK, { headerTimeout: 5, requestTimeout: 5 });
   assert.ok(server.keepAliveTimeout > 60_000);
-  await unlisten(server, 1);
+  await closeListener(server, 1);
 });
 
 test.run();

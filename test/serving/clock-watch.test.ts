@@ -5,7 +5,7 @@ import { createClockWatch } from "../../src/server/clock-watch.ts";
 import { createLogger } from "../../src/log.ts";
 import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import { Writer } from "../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 
 const test = suite("clock watch");
 
@@ -19,7 +19,7 @@ function world() {
   const store = openStore(db, { now: () => clock.wall, newId: () => "unused" });
   const lines: { level: string; msg: string; [field: string]: unknown }[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } });
-  const start = () => createClockWatch({ store, writer: new Writer(db), logger, now: () => clock.wall, monotonic: () => clock.monotonic });
+  const start = () => createClockWatch({ store, writer: new GroupCommitWriter(db), logger, now: () => clock.wall, monotonic: () => clock.monotonic });
   return {
     db, store, clock, start,
     /** So many seconds go by. */

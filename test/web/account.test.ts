@@ -149,7 +149,7 @@ test("a server that takes no writes still shows what it has, and says why nobody
     const { browser, name } = await given(other);
     other.clock.at += 3600;
     other.disk.free = 0;
-    await other.room.look();
+    await other.room.check();
     const answer = await browser.get("/account");
     assert.equal([answer.status, answer.headers.getSetCookie()], [200, []]);
     const refused = await browserOf(other.url).login(name, PASSWORD);

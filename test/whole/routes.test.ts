@@ -100,7 +100,7 @@ for (const special of new Set(pairs.map((pair) => pair.special))) {
     const candidates = [special, ...generals].flatMap(at);
     const path = examplePath(at(special)[0] as AssayOperation);
     const answering = candidates.filter(
-      ({ means, path: pattern }) => means === undefined || means(paramsIn(pattern, path)),
+      ({ matchesParams: means, path: pattern }) => means === undefined || means(paramsIn(pattern, path)),
     );
     for (const method of METHODS) {
       const expected = answering.find((operation) => operation.method === method);

@@ -12,7 +12,7 @@ import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { holdsAtLeast, requireAccount, requireManaged } from "./service-accounts.ts";
 
@@ -82,7 +82,7 @@ function presentItem(row: ApiKeyRow): Static<typeof ApiKeyListItemResponse> {
   return row.grace_period_expires_at === null ? item : { ...item, grace_period_expires_at: row.grace_period_expires_at };
 }
 
-function requireKey({ store }: Context, account: ServiceAccountRow, id: string): ApiKeyRow {
+function requireKey({ store }: OperationContext, account: ServiceAccountRow, id: string): ApiKeyRow {
   const key = store.apiKeys.findActive(account.id, id);
   if (!key) throw notFound("API key not found");
   return key;
@@ -92,13 +92,13 @@ function requireKey({ store }: Context, account: ServiceAccountRow, id: string):
  * The account, for somebody who is about to get a key of it. A key is as powerful as its account, which an admin may have raised
  * above the one who created it, who may also have been lowered: then it is out of their reach. @throws AppError 404, 403.
  */
-function requireMintable(context: Context, name: string): ServiceAccountRow {
+function requireMintable(context: OperationContext, name: string): ServiceAccountRow {
   const account = requireManaged(context, name);
   if (!holdsAtLeast(context, account.privilege)) throw forbidden();
   return account;
 }
 
-function refusePast(context: Context, expiresAt: number): void {
+function refusePast(context: OperationContext, expiresAt: number): void {
   if (expiresAt !== 0 && expiresAt <= context.now()) throw invalid({ expires_at: `Expiry must be in the future [input: ${expiresAt}]` });
 }
 
@@ -127,7 +127,7 @@ export const listApiKeys = operation({
 });
 
 /** Who is told of the key's end beside the admins; null for a machine, which reads no mail. */
-const makerOf = ({ caller }: Context): string | null => (caller.kind === "user" ? caller.publicId : null);
+const makerOf = ({ caller }: OperationContext): string | null => (caller.kind === "user" ? caller.publicId : null);
 
 export const createApiKey = operation({
   id: "create_service_account_api_key",

@@ -11,7 +11,7 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 
 const AccountName = Matching(SERVICE_ACCOUNT_NAME, { minLength: 1, maxLength: 64, description: "Letters, digits and hyphens" });
@@ -58,21 +58,21 @@ const presentItem = ({ name, description, privilege, creating_user_id, created_a
 const present = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
 
 /** The account of that name in the organization of the path. @throws AppError 404. */
-export function requireAccount({ store, organization }: Context, name: string): ServiceAccountRow {
+export function requireAccount({ store, organization }: OperationContext, name: string): ServiceAccountRow {
   const account = store.serviceAccounts.find(organization.id, name);
   if (!account) throw notFound("Service account not found");
   return account;
 }
 
 /** An account that the caller manages: any for an admin, their own for everybody else. @throws AppError 404, 403. */
-export function requireManaged(context: Context, name: string): ServiceAccountRow {
+export function requireManaged(context: OperationContext, name: string): ServiceAccountRow {
   const account = requireAccount(context, name);
   if (context.role !== "admin" && account.creating_user_id !== context.caller.publicId) throw forbidden();
   return account;
 }
 
 /** Whether the caller may hand out that privilege: never more than their own role (semantics 1.4). */
-export const holdsAtLeast = ({ role }: Context, privilege: Role): boolean => role !== null && mayGrant(role, privilege);
+export const holdsAtLeast = ({ role }: OperationContext, privilege: Role): boolean => role !== null && mayGrant(role, privilege);
 
 const NOT_YOURS = { description: "The caller's role does not allow it, or somebody else created the account", schema: Message };
 const NO_ACCOUNT = { description: "No such service account", schema: Message };
@@ -167,7 +167,7 @@ export const updateServiceAccount = operation({
     const isDescribed = description !== account.description;
     if (!isDescribed && privilege === account.privilege) return { status: 200, body: present(account), unaudited: true };
     store.serviceAccounts.describe(account.id, description);
-    store.serviceAccounts.setPrivilege(account.id, privilege, caller.shownName, "app");
+    store.serviceAccounts.setPrivilege(account.id, privilege, caller.displayName, "app");
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
     return { status: 200, body: present(store.serviceAccounts.get(account.id)) };
   },

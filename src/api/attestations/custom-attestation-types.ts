@@ -10,7 +10,7 @@ import { Closed, Maybe, Message, Nullable, Ok, named } from "../../http/schema.t
 import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestations/custom-attestation-types.ts";
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../workers/sandbox/attestation-types.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { listAllowance, singleAllowance, soundJson, takeText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
@@ -114,14 +114,14 @@ const unreadableVersion = ({ version, timestamp, created_by }: CustomTypeVersion
 const presentVersions = (rows: Iterable<CustomTypeVersionRow>, allowance: Allowance): Static<typeof CustomAttestationTypeVersion>[] =>
   presentEach(rows, (row) => presentVersion(row, allowance), unreadableVersion);
 
-const presentHead = ({ organization }: Context, row: CustomTypeRow) => ({
+const presentHead = ({ organization }: OperationContext, row: CustomTypeRow) => ({
   name: row.name,
   ...(row.description === null ? {} : { description: row.description }),
   org: organization.name,
   archived: row.archived_at !== null,
 });
 
-const presentType = (context: Context, row: CustomTypeRow, allowance: Allowance): TypeView => ({
+const presentType = (context: OperationContext, row: CustomTypeRow, allowance: Allowance): TypeView => ({
   ...presentHead(context, row),
   created_by: row.created_by,
   created_at: row.created_at,
@@ -130,7 +130,7 @@ const presentType = (context: Context, row: CustomTypeRow, allowance: Allowance)
 });
 
 /** The schema of an uploaded file, as JSON text. @throws AppError invalid on `type_schema` for anything but a JSON object. */
-async function readSchema(context: Context, { bytes }: UploadedFile): Promise<string> {
+async function readSchema(context: OperationContext, { bytes }: UploadedFile): Promise<string> {
   let schema: unknown;
   try {
     schema = await readNested(context, bytes, { field: "type_schema", what: "The file 'type_schema'", bounds: RECORD, asText: true });
@@ -184,7 +184,7 @@ export const postCustomAttestationType = operation({
       name,
       // An empty one and none are the same: readers look whether there is one.
       description: description || null,
-      user: caller.shownName,
+      user: caller.displayName,
       schema_json: schema,
       content_type: evaluator && "rules" in evaluator ? "jq" : "default",
       rules_json: JSON.stringify(rules),

@@ -6,7 +6,7 @@ import { RECORD } from "../../http/operation.ts";
 import { NOT_JSON } from "../../http/body/read-json.ts";
 import type { CustomVerdict } from "../../workers/sandbox/attestation-types.ts";
 import { definitionOf } from "./custom-attestation-types.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { readNested } from "../nested-json.ts";
 import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../../contract/shapes.ts";
 import { attestation } from "./report.ts";
@@ -18,7 +18,7 @@ type Judged = { data: unknown; version: number; verdict: Exclude<CustomVerdict, 
  * A text that holds the JSON of an object or array stands for that; any other value for itself (operations.md, Attestation).
  * @throws AppError invalid for JSON in a text that cannot be stored, too_large for JSON of too many values.
  */
-async function dataOf(context: Context, value: unknown): Promise<unknown> {
+async function dataOf(context: OperationContext, value: unknown): Promise<unknown> {
   if (typeof value !== "string" || !/^[ \t\r\n]*[[{]/.test(value)) return value;
   try {
     const data = await readNested(context, value, { field: FIELD, what: `The JSON in '${FIELD}'`, bounds: RECORD, asText: true });

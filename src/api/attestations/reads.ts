@@ -10,7 +10,7 @@ import {
 } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestations.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { listAllowance } from "../../contract/large-json.ts";
 import { pages, pagination } from "../paging.ts";
@@ -125,7 +125,7 @@ function search(query: Record<string, unknown>, after: string | null): string {
 const MAX_REGEX_STEPS = 40_000_000;
 
 /** The names in use that an expression finds. @throws AppError 400 on `name_regex`, also where it would hold the server up. */
-function namesMatching({ store, organization }: Context, pattern: string): string[] {
+function namesMatching({ store, organization }: OperationContext, pattern: string): string[] {
   const refuse = (problem: string) => invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
   if ("problem" in regex) throw refuse(regex.problem);

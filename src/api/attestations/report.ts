@@ -6,7 +6,7 @@ import { Type } from "typebox";
 import type { Static, TObject, TSchema } from "typebox";
 import { bindAttestation } from "../../domain/attestation/binding.ts";
 import type { Binding } from "../../domain/attestation/binding.ts";
-import type { Judgement } from "../../domain/attestation/verdict.ts";
+import type { AttestationVerdict } from "../../domain/attestation/verdict.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { ATTESTATION_NAME, TRAIL_NAME } from "../../domain/names.ts";
 import { badRequest, notFound } from "../../errors.ts";
@@ -20,7 +20,7 @@ import type { AttestationRow, NewAttestation } from "../../store/attestations/at
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { TrailRow } from "../../store/flows/trails.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import {
   Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, MAX_FREE_FORM_BYTES, Name, RepoInfoPostInput, Text, UserData, WebUrl,
   presentEventRepoInfo, repoFacts, storedCommit, toJson,
@@ -73,14 +73,14 @@ type Kind<P extends Record<string, TSchema>, Prepared> = {
    * Finds what the judge needs and cannot find inside a transaction, after all that may be refused at once was refused.
    * @throws AppError for a report that is refused; nothing of it is stored then.
    */
-  prepare?(context: Context, payload: Static<TObject<P>>): Promise<Prepared>;
-  judge(payload: Static<TObject<P>>, prepared: Prepared): Judgement;
+  prepare?(context: OperationContext, payload: Static<TObject<P>>): Promise<Prepared>;
+  judge(payload: Static<TObject<P>>, prepared: Prepared): AttestationVerdict;
   /** What the stored record shows beside the common fields. */
   facts(payload: Static<TObject<P>>, prepared: Prepared): Record<string, unknown>;
   /** The stored label, where that is not the segment. */
   label?(payload: Static<TObject<P>>): string;
   /** What has columns of its own in the record. */
-  columns?(context: Context, payload: Static<TObject<P>>, prepared: Prepared): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;
+  columns?(context: OperationContext, payload: Static<TObject<P>>, prepared: Prepared): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;
   /** Of an override: the client's word for the type of what it overrides. */
   originalType?(payload: Static<TObject<P>>): string;
   example: Record<string, unknown>;
@@ -151,7 +151,7 @@ type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_c
  * To what the report belongs (semantics 3.2).
  * @throws AppError 404 for a fingerprint that the trail does not hold, 400 for a target that nothing identifies (messages 5).
  */
-function bind(context: Context, { flow_name, trail_name }: Params, trailId: number, common: CommonFields): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
+function bind(context: OperationContext, { flow_name, trail_name }: Params, trailId: number, common: CommonFields): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
   const artifacts = context.store.artifacts.inTrail(trailId);
   const binding = bindAttestation({
     attestationName: common.attestation_name,
@@ -174,7 +174,7 @@ function bind(context: Context, { flow_name, trail_name }: Params, trailId: numb
 }
 
 /** What a report follows under its name: what counts where it belongs, or what waits there with it. Null for the first of its name. */
-function previousOf({ store }: Context, trailId: number, name: string, binding: Bound, bound: readonly ArtifactInTrailRow[]): AttestationRow | null {
+function previousOf({ store }: OperationContext, trailId: number, name: string, binding: Bound, bound: readonly ArtifactInTrailRow[]): AttestationRow | null {
   if (binding.kind === "trail") return store.attestations.current(trailId, null, name);
   for (const { id } of bound) {
     const current = store.attestations.current(trailId, id, name);
@@ -204,7 +204,7 @@ type Report<P, Prepared> = {
  * @throws AppError as `bind` does.
  */
 export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
-  context: Context,
+  context: OperationContext,
   kind: Kind<P, Prepared>,
   report: Report<Static<TObject<P>>, Prepared>,
 ): void {
@@ -253,7 +253,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     evidence_size: file?.size ?? null,
     evidence_filename: file?.filename ?? null,
     evidence_content_type: file?.contentType ?? null,
-    reported_by: caller.shownName,
+    reported_by: caller.displayName,
     created_at: at,
     ...kind.columns?.(context, payload, prepared),
   });

@@ -8,7 +8,7 @@ import { NO_BODY, RECORD } from "../../http/operation.ts";
 import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { readNested } from "../nested-json.ts";
 import { MAX_FREE_FORM_BYTES, NAME_LENGTH, requireWithinBytes } from "../../contract/shapes.ts";
 import { COMMON, attestation } from "./report.ts";
@@ -40,7 +40,7 @@ const PAYLOAD = {
  * The data of a decision, whichever way it came.
  * @throws AppError 400 with the place below `attestation_data` (operations, System).
  */
-async function decisionData(context: Context, given: unknown): Promise<Static<typeof DecisionData>> {
+async function decisionData(context: OperationContext, given: unknown): Promise<Static<typeof DecisionData>> {
   try {
     const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD, asText: false };
     const data = typeof given === "string" ? await readNested(context, given, nested) : given;

@@ -64,7 +64,7 @@ export const allowArtifact = operation({
       artifact_name: body.artifact_name,
       description: body.description,
       user_id: caller.publicId,
-      user_name: caller.shownName,
+      user_name: caller.displayName,
     };
     const latest = store.allowlists.latest(environment.id, entry.fingerprint);
     // Clients send a PUT again when its answer was lost (wire-contract 1.6).

@@ -8,12 +8,12 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
-import { booleanOf } from "../../store/db/database.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { DeploymentFilter, DeploymentRow } from "../../store/environments/deployments.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { OrgPath } from "../accounts/organizations.ts";
 import { Counts, UNREADABLE, counts, pages } from "../paging.ts";
 import type { Window } from "../paging.ts";
@@ -76,7 +76,7 @@ const DeploymentFrequencyResponse = named(
 );
 
 /** A deployment as lists show it. */
-export function presentDeployment({ urls, organization: { name: org } }: Pick<Context, "urls" | "organization">, row: DeploymentRow): Static<typeof DeploymentResponse> {
+export function presentDeployment({ urls, organization: { name: org } }: Pick<OperationContext, "urls" | "organization">, row: DeploymentRow): Static<typeof DeploymentResponse> {
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
   return {
@@ -91,7 +91,7 @@ export function presentDeployment({ urls, organization: { name: org } }: Pick<Co
     snapshot_index: index,
     deployed_at: row.deployed_at,
     lead_time_seconds: row.built_at === null ? null : row.deployed_at - row.built_at,
-    compliant: booleanOf(row.compliant),
+    compliant: fromSqlBoolean(row.compliant),
     replaced: presentReplaced(row),
     _links: {
       environment: place(urls.environmentApi(org, environment), urls.environmentPage(org, environment)),
@@ -119,7 +119,7 @@ function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | 
     commit_url: row.previous_commit_url,
     snapshot_index: row.previous_snapshot_index,
     deployed_at: row.previous_deployed_at,
-    compliant: booleanOf(row.previous_compliant),
+    compliant: fromSqlBoolean(row.previous_compliant),
     diff_url: diffUrl(row),
   };
 }
@@ -133,7 +133,7 @@ function diffUrl({ git_commit, commit_url, repo_url, previous_commit, previous_c
 }
 
 /** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
-export const placesOf = ({ store }: Context, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
+export const placesOf = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const PAGES = pages({ perPage: 15, most: 50, least: 0 });
@@ -172,7 +172,7 @@ export const listDeployments = operation({
 });
 
 /** One page of deployments in its envelope. */
-export const deploymentPage = (context: Context, filter: DeploymentFilter, window: Window): Static<typeof DeploymentListPage> => ({
+export const deploymentPage = (context: OperationContext, filter: DeploymentFilter, window: Window): Static<typeof DeploymentListPage> => ({
   ...counts(context.store.deployments.count(filter), window.page, window.perPage),
   deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
 });

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
-import { SNAPPISH_PATTERN, parseSnappish } from "../../domain/snapshot/expression.ts";
+import { SNAPPISH_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
 import type { Instances } from "../../domain/snapshot/normalize.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -10,7 +10,7 @@ import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/s
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { RunningArtifactRow, SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { OrgPath } from "../accounts/organizations.ts";
 import { expressionProblem, requireSnapshot } from "./snapshots.ts";
 
@@ -63,7 +63,7 @@ export const environmentDiff = operation({
   example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production~0" } },
   handle(context, { query }) {
     const now = context.now();
-    const [first, second] = [parseSnappish(query.snappish1, now), parseSnappish(query.snappish2, now)];
+    const [first, second] = [parseSnapshotExpression(query.snappish1, now), parseSnapshotExpression(query.snappish2, now)];
     if (!first || !second)
       throw invalid({
         ...(first ? {} : { snappish1: expressionProblem(query.snappish1) }),
@@ -92,9 +92,9 @@ type Side = { id: string; artifacts: Map<string, Found> };
 
 /** @throws AppError not_found for an unknown environment or an index that does not exist. */
 function sideOf(
-  context: Context,
+  context: OperationContext,
   asked: { label: string; now: number },
-  { environment: name, position }: NonNullable<ReturnType<typeof parseSnappish>>,
+  { environment: name, position }: NonNullable<ReturnType<typeof parseSnapshotExpression>>,
 ): Side {
   const environment = context.store.environments.require(context.organization, name);
   const snapshot = requireSnapshot(context, environment, position, { ...asked, name });
@@ -116,7 +116,7 @@ function sideOf(
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
-function runningIn({ store }: Context, environment: EnvironmentRow, { idx }: SnapshotRow): RunningArtifactRow[] {
+function runningIn({ store }: OperationContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningArtifactRow[] {
   if (environment.type !== "logical") return store.snapshots.running(environment.id, idx);
   return store.snapshots.members(environment.id, idx).flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
 }

@@ -17,7 +17,7 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { flowsByEvent, repoIdsOf } from "./environment-events.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { UNREADABLE } from "../paging.ts";
 
 const COLUMNS = [
@@ -92,7 +92,7 @@ function given(texts: readonly string[] | undefined): string[] | null {
  * Names stand for the flows that have them now, or had them before a rename; the evidence of a flow that was archived
  * is found under its suffixed name, never under that of the flow that took its name (semantics 1.8).
  */
-function flowFilterOf({ store, organization }: Context, names: readonly string[] | null): FlowFilter | null {
+function flowFilterOf({ store, organization }: OperationContext, names: readonly string[] | null): FlowFilter | null {
   return names && {
     ids: new Set(names.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
     none: names.includes(NO_PROVENANCE),
@@ -108,7 +108,7 @@ function kindsOf(words: readonly string[] | null): ReadonlySet<EventKind> | null
 /** Events read at once. Between two such pages other requests have their turn. */
 const LINES = 200;
 
-async function* lines(store: Context["store"], environment: EnvironmentRow, range: IndexRange, filter: Filter): AsyncGenerator<string> {
+async function* lines(store: OperationContext["store"], environment: EnvironmentRow, range: IndexRange, filter: Filter): AsyncGenerator<string> {
   yield csvLine(COLUMNS);
   let from = { ...range, id: 0 };
   for (;;) {
@@ -123,7 +123,7 @@ async function* lines(store: Context["store"], environment: EnvironmentRow, rang
 }
 
 /** Turns an event of a page into its line, or into none when the filter leaves it out. */
-function selector(store: Context["store"], rows: readonly EnvironmentEventRow[], { kinds, flows, repoIds }: Filter) {
+function selector(store: OperationContext["store"], rows: readonly EnvironmentEventRow[], { kinds, flows, repoIds }: Filter) {
   const facts = flowsByEvent(store, rows);
   const records = repoIds && store.environmentEvents.records([...facts.values()].flatMap((of) => of?.map(({ artifact_id }) => artifact_id) ?? []));
   const ofFlows = (of: readonly FlowRecord[]): boolean =>

@@ -16,12 +16,12 @@ import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Deprecated, Message, Nullable, Repeated, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
-import { booleanOf } from "../../store/db/database.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentEventRow, Exit, IndexRange } from "../../store/environments/environment-events.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { PAGING_HEADERS, UNREADABLE, pages, pagingHeaders, presentEach } from "../paging.ts";
 import { replacementUrl } from "../../contract/present-snapshot.ts";
 
@@ -119,7 +119,7 @@ type Ranges = {
  * The snapshots that a query asks for (semantics 13, number 78). An empty text is absent; a range that does not count must be
  * well formed all the same. @throws AppError 400 on the malformed parameters.
  */
-function rangeOf({ store, now }: Context, environment: EnvironmentRow, query: Ranges): IndexRange {
+function rangeOf({ store, now }: OperationContext, environment: EnvironmentRow, query: Ranges): IndexRange {
   const at = now();
   const problems: Record<string, string> = {};
   const read = <T>(name: "start" | "end" | "interval", parse: (text: string, now: number) => T | null, expected: string): T | null => {
@@ -150,7 +150,7 @@ const LATEST: Position = { kind: "index", index: -1 };
 
 /** A time bounds what was reported, so the snapshot that was in force then is left out. */
 function indexesOf(
-  { store, environment, now }: { store: Context["store"]; environment: EnvironmentRow; now: number },
+  { store, environment, now }: { store: OperationContext["store"]; environment: EnvironmentRow; now: number },
   from: Position,
   to: Position,
 ): IndexRange {
@@ -163,7 +163,7 @@ function indexesOf(
 }
 
 /** The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown one. */
-export function repoIdsOf({ store, organization }: Context, names: readonly string[] | undefined): number[] | null {
+export function repoIdsOf({ store, organization }: OperationContext, names: readonly string[] | undefined): number[] | null {
   const given = (names ?? []).filter((name) => name !== "");
   if (given.length === 0) return null;
   return given.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));
@@ -171,7 +171,7 @@ export function repoIdsOf({ store, organization }: Context, names: readonly stri
 
 /** The flows of each event, the first one first, under their present names; null for a damaged record. */
 export function flowsByEvent(
-  { flows }: Context["store"],
+  { flows }: OperationContext["store"],
   rows: readonly EnvironmentEventRow[],
 ): Map<EnvironmentEventRow, readonly FlowRecord[] | null> {
   const stored = new Map(rows.map((row) => [row, storedFlows(row)]));
@@ -189,7 +189,7 @@ function storedFlows({ facts_json }: EnvironmentEventRow): readonly FlowRecord[]
   }
 }
 
-function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): EventValue[] {
+function presentEvents(context: OperationContext, rows: readonly EnvironmentEventRow[]): EventValue[] {
   const { store, urls } = context;
   const org = context.organization.name;
   const flows = flowsByEvent(store, rows);
@@ -256,8 +256,8 @@ function presentEvents(context: Context, rows: readonly EnvironmentEventRow[]): 
       pipeline: first?.flow ?? "",
       deployments: [],
       flows: of.map(({ flow }) => ({ flow_name: flow, deployments: null })),
-      artifact_compliance: booleanOf(row.compliant),
-      snapshot_compliance: booleanOf(row.snapshot_compliant),
+      artifact_compliance: fromSqlBoolean(row.compliant),
+      snapshot_compliance: fromSqlBoolean(row.snapshot_compliant),
       code_diff: codeDiffOf(row, of),
       _links: {
         artifact: record

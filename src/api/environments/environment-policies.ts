@@ -6,7 +6,7 @@ import { Closed, Message, Ok, Repeated, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
 import { policyKeys } from "../policies/policies.ts";
 import { policiesChanged } from "./record-report.ts";
@@ -19,7 +19,7 @@ const AttachPoliciesPutInput = named(
 );
 
 /** The active physical environment of that name. @throws AppError not_found; 400 for a logical one, which has no policies of its own (semantics 6.3). */
-function requirePhysical({ store, organization }: Context, name: string): EnvironmentRow {
+function requirePhysical({ store, organization }: OperationContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type === "logical")
     throw badRequest(`Environment '${name}' in organization '${organization.name}' is logical: policies are attached to the environments that it includes`);

@@ -8,14 +8,14 @@ import { ENVIRONMENT_NAME } from "../../domain/names.ts";
 import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Deprecated, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../../http/schema.ts";
-import { booleanOf } from "../../store/db/database.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentView } from "../../store/environments/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import type { EnvironmentRow, EnvironmentType } from "../../store/environments/environments.ts";
 import { archivedWith } from "../notifications/actions.ts";
 import { isSpaceFilter } from "../flows/flows.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { keysNamed } from "../names.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { Counts, counts, pages } from "../paging.ts";
@@ -100,7 +100,7 @@ function presentEnvironment(row: EnvironmentView, org: string) {
     last_modified_at: row.last_modified_at,
     last_reported_at: row.last_reported_at,
     last_changed_at: row.last_changed_at,
-    state: members === null ? booleanOf(row.state) : logicalState(members.map(([, state]) => booleanOf(state))),
+    state: members === null ? fromSqlBoolean(row.state) : logicalState(members.map(([, state]) => fromSqlBoolean(state))),
     include_scaling: row.include_scaling === 1,
     require_provenance: row.require_provenance === 1,
     tags: JSON.parse(row.tags_json) as Record<string, string>,
@@ -113,7 +113,7 @@ function presentEnvironment(row: EnvironmentView, org: string) {
  * Keys of active physical environments, in the order given; two names of one environment are one member.
  * @throws AppError invalid on `included_environments` with all names that cannot be members.
  */
-const memberKeys = ({ store, organization }: Context, names: readonly string[]): number[] =>
+const memberKeys = ({ store, organization }: OperationContext, names: readonly string[]): number[] =>
   keysNamed("included_environments", names, (name) => {
     const { id, type } = store.environments.requireWritable(organization, name);
     if (type === "logical") throw badRequest(onlyPhysical(name));
@@ -131,7 +131,7 @@ type Wanted = { members: number[] | null; policies: number[] | null };
  * the first write.
  * @throws AppError invalid for a list that the type does not have or a member that cannot be one, not_found for an unknown policy.
  */
-function wantedLists(context: Context, type: EnvironmentType, { included_environments: members = null, policies = null }: Lists): Wanted {
+function wantedLists(context: OperationContext, type: EnvironmentType, { included_environments: members = null, policies = null }: Lists): Wanted {
   // Empty lists ask for nothing: clients send them for every type.
   if (members !== null && members.length > 0 && type !== "logical")
     throw invalid({ included_environments: `Only a logical environment includes others: this one has the type '${type}'` });
@@ -139,7 +139,7 @@ function wantedLists(context: Context, type: EnvironmentType, { included_environ
   return { members: members && memberKeys(context, members), policies: policies && policyKeys(context, policies) };
 }
 
-function applyLists(context: Context, environmentId: number, { members, policies }: Wanted): void {
+function applyLists(context: OperationContext, environmentId: number, { members, policies }: Wanted): void {
   const { environments } = context.store;
   if (members) environments.setMembers(environmentId, members);
   if (policies && environments.setPolicies(environmentId, policies)) policiesChanged(context, environmentId);
@@ -204,7 +204,7 @@ export const updateEnv = operation({
     404: { description: "No such environment, it has been archived, or a policy does not exist", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, body: { description: "The production cluster" } },
-  handle(context, { params, body, sent }) {
+  handle(context, { params, body, sentFields: sent }) {
     const { store, organization, note } = context;
     const environment = store.environments.requireWritable(organization, params.env_name);
     const wanted = wantedLists(context, environment.type, body);
@@ -334,7 +334,7 @@ export const renameEnvironment = operation({
 });
 
 /** The active logical environment of that name. @throws AppError not_found; 400 for a physical one. */
-function requireLogical({ store, organization }: Context, name: string): EnvironmentRow {
+function requireLogical({ store, organization }: OperationContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type !== "logical")
     throw badRequest(`Environment '${name}' in organization '${organization.name}' is not logical: it has the type '${environment.type}' and includes no others`);

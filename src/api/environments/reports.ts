@@ -42,13 +42,13 @@ function report({ id, type, summary, example }: ReportType) {
       409: { description: "The environment was archived or renamed meanwhile: try again", schema: Message },
     },
     example: { params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` }, body: { artifacts: [example] } },
-    async prepare(context, { params, body, unread }) {
+    async prepare(context, { params, body, rawBody: unread }) {
       if (unread) return prepareLargeReport(context, params.env_name, type, unread);
       const artifacts = artifactsOf(body);
       context.note({ artifacts: artifacts.length });
       return prepareReport(context, params.env_name, type, artifacts);
     },
-    isStored: ({ done }) => done !== null,
+    alreadyStored: ({ done }) => done !== null,
     handle: (context, { params }, prepared) => recordReport(context, params.env_name, type, prepared),
   });
 }

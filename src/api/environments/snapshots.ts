@@ -11,7 +11,7 @@ import { CheckedByHandler, Closed, Message, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
 import type { Window } from "../paging.ts";
@@ -67,7 +67,7 @@ export const expressionProblem = (text: string): string => `Input should be a va
  * @throws AppError not_found with the text of messages 10.
  */
 export function requireSnapshot(
-  { store, organization }: Context,
+  { store, organization }: OperationContext,
   environment: EnvironmentRow,
   position: Position,
   asked: { label: string; name: string; now: number },

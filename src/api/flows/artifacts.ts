@@ -12,11 +12,11 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY, RECORD, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, WithinBytes, named } from "../../http/schema.ts";
 import type { ArtifactFields, PlacedArtifactRow } from "../../store/flows/artifacts.ts";
-import { integerOf } from "../../store/db/database.ts";
+import { toSqlBoolean } from "../../store/db/database.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import { FlowPath } from "./flows.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
 import { ArtifactListItemResponse, ArtifactResponse, presentArtifact, presentArtifactItems, presentArtifacts } from "../../contract/present-artifact.ts";
@@ -78,7 +78,7 @@ function expectedWithoutTrail({ trail }: Template, given: Report["template"]): T
 }
 
 /** What is stored of a report. @throws AppError 400 for a repository whose URL is none. */
-function fieldsOf({ store, organization }: Context, report: Report, template: readonly string[]): ArtifactFields {
+function fieldsOf({ store, organization }: OperationContext, report: Report, template: readonly string[]): ArtifactFields {
   const repo = repoFacts(report.repo_info);
   return {
     filename: report.filename,
@@ -100,7 +100,7 @@ function fieldsOf({ store, organization }: Context, report: Report, template: re
 }
 
 /** Creates the record of that identity or updates it; actions are told of a new one, and of a new commit. @returns its key, and the commit that it had before, null for a new one. */
-function put({ store, organization, caller }: Context, flow: FlowRow, trailId: number | null, report: Report, fields: ArtifactFields, at: number) {
+function put({ store, organization, caller }: OperationContext, flow: FlowRow, trailId: number | null, report: Report, fields: ArtifactFields, at: number) {
   const identity = {
     flowId: flow.id,
     trailId,
@@ -110,15 +110,15 @@ function put({ store, organization, caller }: Context, flow: FlowRow, trailId: n
   };
   const known = store.artifacts.find(identity);
   if (known) store.artifacts.update(known.id, fields, at);
-  const id = known?.id ?? store.artifacts.create({ ...identity, organizationId: organization.id, createdBy: caller.shownName }, fields, at);
+  const id = known?.id ?? store.artifacts.create({ ...identity, organizationId: organization.id, createdBy: caller.displayName }, fields, at);
   const previousCommit = known?.git_commit ?? null;
   // Not for the same once more: clients send a report again when its answer was lost.
-  if (previousCommit !== report.git_commit) store.triggers.artifactReported(flow.id, id, at, caller.shownName);
+  if (previousCommit !== report.git_commit) store.triggers.artifactReported(flow.id, id, at, caller.displayName);
   return { id, previousCommit };
 }
 
 /** A report to a trail: the record, what had been attested before it came, the event, the verdict. */
-function reportToTrail(context: Context, flow: FlowRow, trailName: string, report: Report): void {
+function reportToTrail(context: OperationContext, flow: FlowRow, trailName: string, report: Report): void {
   const { store, note } = context;
   const trail = beginImplicitly(context, flow, trailName);
   const at = context.now();
@@ -151,13 +151,13 @@ function reportToTrail(context: Context, flow: FlowRow, trailName: string, repor
 }
 
 /** A report without a trail (semantics 2.4). */
-function reportToFlow(context: Context, flow: FlowRow, report: Report): void {
+function reportToFlow(context: OperationContext, flow: FlowRow, report: Report): void {
   const { store, note } = context;
   const at = context.now();
   const expected = expectedWithoutTrail(store.templates.parsed(flow.template_id), report.template);
   const isCompliant = report.is_compliant ?? null;
   const template = expected.map(({ name }) => name);
-  const fields = { ...fieldsOf(context, report, template), legacy_is_compliant: integerOf(isCompliant) };
+  const fields = { ...fieldsOf(context, report, template), legacy_is_compliant: toSqlBoolean(isCompliant) };
   const { id, previousCommit } = put(context, flow, null, report, fields, at);
   const state = store.evaluation.evaluateLegacy(id, flow.id, { expected, isCompliant }, at);
   note({ artifact_id: store.artifacts.get(id).public_id, artifact_fingerprint: report.fingerprint, trail: null, created: previousCommit === null, artifact_state: state });
@@ -209,12 +209,12 @@ export const createArtifact = operation({
 const TrailFilter = Type.Optional(Type.String({ description: "Only what was reported to this trail" }));
 
 /** The key of the trail that a query names; an empty text names none. @throws AppError 404 for an unknown one (messages 12). */
-const trailIdOf = (context: Context, flow: { id: number; name: string }, trail: string | undefined): number | null =>
+const trailIdOf = (context: OperationContext, flow: { id: number; name: string }, trail: string | undefined): number | null =>
   trail ? requireTrail(context, flow, trail).id : null;
 
 /** The latest record that matches all that was asked for, null when none does. */
 function chosenRecord(
-  { store }: Context,
+  { store }: OperationContext,
   flowId: number,
   fingerprint: string,
   asked: { trailId: number | null; artifact_id?: string; attestation_id?: string },
@@ -238,7 +238,7 @@ export const getArtifactByFingerprint = operation({
     "it was reported to, its own id, an attestation that belongs to it. Given together, all of them must match.",
   permission: "artifact:read",
   audit: null,
-  repeatable: true,
+  cacheable: true,
   params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
   query: Closed({
     trail: TrailFilter,

@@ -10,7 +10,7 @@ import type { PackageSubject } from "../../store/flows/audit-packages.ts";
 import { PackagesBusyError } from "../../audit-packages/package-maker.ts";
 import { FlowPath } from "./flows.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
 import { requireTrail } from "./trails.ts";
 
@@ -21,7 +21,7 @@ type TrailParams = { flow_name: string; trail_name: string };
 const COME_AGAIN = 10;
 
 /** The trail as the subject of a package, and the name of that package. @throws AppError 404 (messages 12) */
-function findTrail(context: Context, { flow_name, trail_name }: TrailParams): { subject: PackageSubject; name: string } {
+function findTrail(context: OperationContext, { flow_name, trail_name }: TrailParams): { subject: PackageSubject; name: string } {
   const flow = context.store.flows.require(context.organization, flow_name);
   const trail = requireTrail(context, { id: flow.id, name: flow_name }, trail_name);
   return { subject: { kind: "trail", trailId: trail.id }, name: auditPackageName({ flow: flow.name, trail: trail.name }) };
@@ -30,10 +30,10 @@ function findTrail(context: Context, { flow_name, trail_name }: TrailParams): { 
 /** Bytes of that type, as the OpenAPI document tells them. */
 const bytesOf = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
 
-const requestOf = ({ organization, urls }: Context, subject: PackageSubject) => ({ organizationId: organization.id, subject, baseUrl: urls.root });
+const requestOf = ({ organization, urls }: OperationContext, subject: PackageSubject) => ({ organizationId: organization.id, subject, baseUrl: urls.root });
 
 /** Opens a package; what is wrong before its first byte is the answer. */
-async function open(context: Context, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
+async function open(context: OperationContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
   try {
     return await context.packages.open(requestOf(context, subject), gone);
   } catch (error) {

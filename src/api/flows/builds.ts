@@ -6,7 +6,7 @@ import { Closed, Nullable, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../../store/flows/builds.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { OrgPath } from "../accounts/organizations.ts";
 import { Counts, UNREADABLE, counts, pages } from "../paging.ts";
 import { Place, place } from "../../contract/shapes.ts";
@@ -36,7 +36,7 @@ const BuildStatisticsResponse = named(
 );
 
 /** A build of which the record is gone is still counted, so it is shown too, marked. */
-function presentBuild({ urls, organization: { name: org } }: Context, row: BuildRow): Static<typeof BuildItemResponse> {
+function presentBuild({ urls, organization: { name: org } }: OperationContext, row: BuildRow): Static<typeof BuildItemResponse> {
   const { fingerprint, flow_name, artifact_public_id, repo_name, repo_external_id, repo_public_id } = row;
   const isKnown = fingerprint !== null && flow_name !== null && artifact_public_id !== null;
   return {
@@ -67,7 +67,7 @@ const RepoFilter = {
 type Asked = { repo_inner_id?: string; repo_id?: string; repo_name?: string };
 
 /** The repositories that a query names, by what identifies them best; null when it names none. Empty texts are no filter. */
-function repoIdsOf({ store: { repos }, organization: { id } }: Context, { repo_inner_id, repo_id, repo_name }: Asked): number[] | null {
+function repoIdsOf({ store: { repos }, organization: { id } }: OperationContext, { repo_inner_id, repo_id, repo_name }: Asked): number[] | null {
   if (repo_inner_id) {
     const repo = repos.withPublicId(id, repo_inner_id);
     return repo ? [repo.id] : [];

@@ -17,7 +17,7 @@ import { listAllowance, takeText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { stubBytes } from "../../store/db/large-json.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { PageOf, pages, pagination, presentEach } from "../paging.ts";
 import { FIRST_DEPRECATIONS, Name, RemoteUrl, TEXT_LENGTH, Text } from "../../contract/shapes.ts";
@@ -100,7 +100,7 @@ const presentFlow = (row: FlowRow, org: string, template: string, tags: Record<s
   tags,
 });
 
-function presentListed({ store }: Pick<Context, "store">, row: FlowListRow, org: string, allowance: Allowance) {
+function presentListed({ store }: Pick<OperationContext, "store">, row: FlowListRow, org: string, allowance: Allowance) {
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
   const template = stubBytes(row.template) === null ? row.template : store.templates.get(row.template_id).content;
   takeText(allowance, template);
@@ -206,7 +206,7 @@ type FlowInput = {
 };
 
 /** Creates or updates. @throws AppError not_found for the suffixed name of an archived flow, which refuses every write. */
-function applyFlow({ store, organization, note }: Context, { name, description, visibility, template, repoUrl }: FlowInput): { status: 200 | 201; body: "OK" } {
+function applyFlow({ store, organization, note }: OperationContext, { name, description, visibility, template, repoUrl }: FlowInput): { status: 200 | 201; body: "OK" } {
   const existing = store.flows.holder(organization.id, name) && store.flows.requireWritable(organization, name);
   const fields = {
     description,
@@ -224,7 +224,7 @@ function applyFlow({ store, organization, note }: Context, { name, description, 
  * The flow of that name, or that once had it, created with the empty template where there is none: for reports of other products, which
  * nobody prepared a flow for. @throws AppError not_found for the suffixed name of an archived flow.
  */
-export function flowFor(context: Context, name: string, description: string): FlowRow {
+export function flowFor(context: OperationContext, name: string, description: string): FlowRow {
   const { store, organization } = context;
   if (!store.flows.find(organization.id, name)) {
     applyFlow(context, { name, description, visibility: null, template: EMPTY_TEMPLATE, repoUrl: undefined });
@@ -235,7 +235,7 @@ export function flowFor(context: Context, name: string, description: string): Fl
 const EMPTY_TEMPLATE: StoredTemplateFile = { text: EMPTY_TEMPLATE_TEXT, parsedJson: null };
 
 /** The lane of an organization among those whose files are read. */
-export const documentLane = ({ organization }: Context): string => `documents of ${organization.id}`;
+export const documentLane = ({ organization }: OperationContext): string => `documents of ${organization.id}`;
 
 /** The template that a list of names stands for; none: the empty template. */
 function listedTemplate(names: readonly string[] | null | undefined): StoredTemplateFile {

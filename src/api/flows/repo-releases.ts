@@ -9,7 +9,7 @@ import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { LiveRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, placesOf } from "../environments/deployments.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { OrgPath } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
 import { RepoChoice, RepoNamePath, chooseRepo } from "./repos.ts";
@@ -58,7 +58,7 @@ const RepoLiveStatusResponse = named(
   }),
 );
 
-function presentLive({ urls, organization: { name: org } }: Context, repoId: string, rows: readonly LiveRow[]): Static<typeof RepoLiveStatusResponse> {
+function presentLive({ urls, organization: { name: org } }: OperationContext, repoId: string, rows: readonly LiveRow[]): Static<typeof RepoLiveStatusResponse> {
   const artifacts = new Map(rows.map((row) => [row.artifact_id, row]));
   const environments = new Map(rows.map((row) => [row.environment_id, row]));
   return {
@@ -131,7 +131,7 @@ const ReleaseFilter = {
 type Asked = { env?: string[]; start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number };
 
 /** The deployments that a query asks for. An environment that does not exist has none; empty texts are no filter. */
-function filterOf(context: Context, repoId: number, query: Asked): DeploymentFilter {
+function filterOf(context: OperationContext, repoId: number, query: Asked): DeploymentFilter {
   const { store, organization } = context;
   const names = (query.env ?? []).filter((name) => name !== "");
   const places = names.flatMap((name) => {
@@ -152,7 +152,7 @@ export const listRepoDeployments = operation({
   id: "list_repo_deployments",
   method: "GET",
   path: "/repos/{org}/{repo}/deployments",
-  means: isRepoId,
+  matchesParams: isRepoId,
   tag: "Repos",
   summary: "List the deployments of a repository",
   description: `What of it started in a window of time, newest first, in pages; the last ${WINDOW_DAYS} days unless told otherwise. \`per_page=0\` counts only.`,
@@ -195,7 +195,7 @@ export const getRepoDeploymentStatistics = operation({
   id: "get_repo_deployment_statistics",
   method: "GET",
   path: "/repos/{org}/{repo}/deployment-statistics",
-  means: isRepoId,
+  matchesParams: isRepoId,
   tag: "Repos",
   summary: "Read the deployments of a repository for charts",
   description: `Times and lead times of each deployment in a window of time, for each physical environment; the last ${WINDOW_DAYS} days unless told otherwise. Nothing is aggregated.`,

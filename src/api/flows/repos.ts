@@ -7,7 +7,7 @@ import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/sc
 import type { RepoFacets, RepoView } from "../../store/flows/repo-lists.ts";
 import type { RepoRow } from "../../store/flows/repos.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { Counts, UNREADABLE, counts, pages, presentEach } from "../paging.ts";
 import { Href, RepoProvider, fromJson } from "../../contract/shapes.ts";
@@ -44,7 +44,7 @@ const RepoFilterOptionsResponse = named(
 );
 
 /** @throws SyntaxError for a damaged record. */
-function presentRepo({ urls, organization: { name: org } }: Context, row: RepoView): Static<typeof RepoResponse> {
+function presentRepo({ urls, organization: { name: org } }: OperationContext, row: RepoView): Static<typeof RepoResponse> {
   return {
     id: row.public_id,
     name: row.name,
@@ -69,7 +69,7 @@ function presentRepo({ urls, organization: { name: org } }: Context, row: RepoVi
 }
 
 /** Repositories in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-const presentRepos = (context: Context, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
+const presentRepos = (context: OperationContext, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
   presentEach(
     rows,
     (row) => presentRepo(context, row),
@@ -85,7 +85,7 @@ type Asked = { provider?: string; id?: string };
  * The repository that path and query mean: the id decides, then name and provider; of several, the one that was created last. An empty
  * id is none. `orRefuse`: several by name alone are refused. @throws AppError 404 when there is none, 400 naming the providers.
  */
-export function chooseRepo({ store, organization }: Context, name: string, { provider, id }: Asked, { orRefuse }: { orRefuse: boolean }): RepoRow {
+export function chooseRepo({ store, organization }: OperationContext, name: string, { provider, id }: Asked, { orRefuse }: { orRefuse: boolean }): RepoRow {
   if (id) return store.repos.require(organization, id);
   const all = store.repos.named(organization.id, name).filter((row) => provider === undefined || row.provider === provider);
   const [newest] = all;

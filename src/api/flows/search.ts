@@ -5,10 +5,10 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
-import type { RecentPresence } from "../../store/environments/artifact-locations.ts";
+import type { RecentArtifactLocations } from "../../store/environments/artifact-locations.ts";
 import type { FoundRow } from "../../store/flows/search.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { UNREADABLE } from "../paging.ts";
 import { HistoryEntry, historyOf, movesOf } from "../../contract/present-artifact.ts";
@@ -62,12 +62,12 @@ const SearchResponse = named(
 );
 type FoundArtifact = Static<typeof SearchResponse>["artifacts"][number];
 
-const placesIn = ({ running, exited }: RecentPresence): Pick<FoundArtifact, "running_in" | "exited_from"> => {
-  const text = ({ environment_name, snapshot_index }: RecentPresence["running"][number]): string => `${environment_name}#${snapshot_index}`;
+const placesIn = ({ running, exited }: RecentArtifactLocations): Pick<FoundArtifact, "running_in" | "exited_from"> => {
+  const text = ({ environment_name, snapshot_index }: RecentArtifactLocations["running"][number]): string => `${environment_name}#${snapshot_index}`;
   return { running_in: running.map(text), exited_from: exited.map(text) };
 };
 
-function presentReported(context: Context, row: FoundRow, presence: RecentPresence): FoundArtifact {
+function presentReported(context: OperationContext, row: FoundRow, presence: RecentArtifactLocations): FoundArtifact {
   const { urls, organization } = context;
   return {
     fingerprint: row.fingerprint,
@@ -89,7 +89,7 @@ function presentReported(context: Context, row: FoundRow, presence: RecentPresen
 }
 
 /** The history; of a damaged record its mark, and where it ran all the same (semantics 9). */
-function toldHistory(context: Context, row: FoundRow, presence: RecentPresence): HistoryEntry[] {
+function toldHistory(context: OperationContext, row: FoundRow, presence: RecentArtifactLocations): HistoryEntry[] {
   try {
     return historyOf(context, row, presence);
   } catch {
@@ -98,7 +98,7 @@ function toldHistory(context: Context, row: FoundRow, presence: RecentPresence):
 }
 
 /** An artifact that only ran (decision 85). */
-const presentUnreported = (fingerprint: string, name: string, presence: RecentPresence): FoundArtifact => ({
+const presentUnreported = (fingerprint: string, name: string, presence: RecentArtifactLocations): FoundArtifact => ({
   fingerprint,
   name,
   has_provenance: false,
@@ -116,10 +116,10 @@ const presentUnreported = (fingerprint: string, name: string, presence: RecentPr
   history: movesOf(presence),
 });
 
-function artifactsOf(context: Context, fingerprints: readonly string[], commits: readonly string[]): FoundArtifact[] {
+function artifactsOf(context: OperationContext, fingerprints: readonly string[], commits: readonly string[]): FoundArtifact[] {
   const { store, organization } = context;
-  const presences = new Map<string, RecentPresence>();
-  const presenceOf = (fingerprint: string): RecentPresence => {
+  const presences = new Map<string, RecentArtifactLocations>();
+  const presenceOf = (fingerprint: string): RecentArtifactLocations => {
     const presence = presences.get(fingerprint) ?? store.presence.recent(organization.id, fingerprint);
     presences.set(fingerprint, presence);
     return presence;

@@ -16,7 +16,7 @@ import type { TrailFields, TrailFilter, TrailRow } from "../../store/flows/trail
 import { documentLane, FlowPath } from "./flows.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { PageOf, pages, pagination } from "../paging.ts";
 import { TrailResponse, presentTrail, presentTrails } from "../../contract/present-trail.ts";
@@ -42,7 +42,7 @@ type Begin = Static<typeof CreateTrail>;
 const TrailListPage = PageOf("TrailListPage", TrailResponse);
 
 /** What an event says beside its type: who, with which template, about which commit and repository. */
-function eventOf({ store, caller }: Context, templateId: number, report: Pick<Begin, "git_commit_info" | "repo_info"> | null) {
+function eventOf({ store, caller }: OperationContext, templateId: number, report: Pick<Begin, "git_commit_info" | "repo_info"> | null) {
   return {
     template_id: store.templates.publicIdOf(templateId),
     setting_user_id: caller.publicId,
@@ -59,7 +59,7 @@ const NOTHING_TOLD = { description: null, git_commit_info_json: null, origin_url
  * for the case that it is. Whoever calls it evaluates the trail in the same write.
  * @throws AppError 400 on `trail_name` for a name that no trail can have.
  */
-export function beginImplicitly(context: Context, flow: FlowRow, trailName: string, description: string | null = null): TrailRow {
+export function beginImplicitly(context: OperationContext, flow: FlowRow, trailName: string, description: string | null = null): TrailRow {
   const { store, organization, caller, note } = context;
   const existing = store.trails.find(flow.id, trailName);
   if (existing) return existing;
@@ -67,7 +67,7 @@ export function beginImplicitly(context: Context, flow: FlowRow, trailName: stri
   if (problems) throw invalid(problems);
   const { templateId } = inheritTemplate({ trail: null, flowTemplateId: flow.template_id, givenTemplateId: null });
   const trail = store.trails.create(
-    { organizationId: organization.id, flowId: flow.id, name: trailName, createdBy: caller.shownName },
+    { organizationId: organization.id, flowId: flow.id, name: trailName, createdBy: caller.displayName },
     { ...NOTHING_TOLD, description, template_id: templateId, template_inherited: 1 },
   );
   store.trails.addEvent(trail.id, "trail_reported", trail.created_at, eventOf(context, templateId, null));
@@ -104,7 +104,7 @@ function commitText(json: string | null): string | null {
 }
 
 /** Begins a trail or updates it. @param template the uploaded template, null when none came. */
-function begin(context: Context, flow: FlowRow, report: Begin, template: StoredTemplateFile | null): { status: 200 | 201; body: "OK" } {
+function begin(context: OperationContext, flow: FlowRow, report: Begin, template: StoredTemplateFile | null): { status: 200 | 201; body: "OK" } {
   const { store, organization, caller, note } = context;
   const known = store.trails.find(flow.id, report.name);
   // The trails of a flow mostly bring one and the same file: its text is then kept once.
@@ -129,7 +129,7 @@ function begin(context: Context, flow: FlowRow, report: Begin, template: StoredT
   const event = eventOf(context, templateId, report);
 
   if (!known) {
-    const trail = store.trails.create({ organizationId: organization.id, flowId: flow.id, name: report.name, createdBy: caller.shownName }, fields);
+    const trail = store.trails.create({ organizationId: organization.id, flowId: flow.id, name: report.name, createdBy: caller.displayName }, fields);
     if (repoId !== null) store.trails.addRepo(trail.id, repoId);
     store.trails.addEvent(trail.id, "trail_reported", trail.created_at, event);
     const { status } = store.evaluation.evaluate(trail.id, trail.created_at);
@@ -218,7 +218,7 @@ export const getTrail = operation({
 });
 
 /** The trail of that name. `flow.name` is the name that the caller used. @throws AppError 404 (messages 12). */
-export const requireTrail = ({ store, organization }: Context, flow: { id: number; name: string }, trailName: string): TrailRow =>
+export const requireTrail = ({ store, organization }: OperationContext, flow: { id: number; name: string }, trailName: string): TrailRow =>
   store.trails.require({ organization: organization.name, flow }, trailName);
 
 const PAGES = pages({ perPage: 20, most: 100 });
@@ -294,7 +294,7 @@ function tagOf(text: string): { key: string; value: string } {
 }
 
 /** One page in its envelope. */
-function onePage(context: Context, filter: TrailFilter, { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>): { status: 200; texts: string[] } {
+function onePage(context: OperationContext, filter: TrailFilter, { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>): { status: 200; texts: string[] } {
   const { trails } = context.store;
   const data = presentTrails(context, trails.list(filter, limit, offset));
   return { status: 200, texts: ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination(trails.count(filter), page, perPage))}}`] };

@@ -11,7 +11,7 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
 import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { keysNamed } from "../names.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { UNREADABLE, presentEach } from "../paging.ts";
@@ -76,7 +76,7 @@ const ActionResponse = named(
 );
 
 /** What both doors show of an action. @throws Error for a damaged record. */
-export function presentProperties({ store, role }: Context, row: ActionRow) {
+export function presentProperties({ store, role }: OperationContext, row: ActionRow) {
   const targets = store.actions.targets(row);
   return {
     ...frame(row),
@@ -99,9 +99,9 @@ const frame = ({ name, kind, number, created_by, from_chat, created_at, last_mod
   name, type: kind, number, created_by, is_created_from_slack_app: from_chat === 1, created_at, last_modified_at,
 });
 
-const presentAction = (context: Context, row: ActionRow) => ({ ...presentProperties(context, row), ...placesOf(context, row) });
+const presentAction = (context: OperationContext, row: ActionRow) => ({ ...presentProperties(context, row), ...placesOf(context, row) });
 
-function placesOf({ store }: Context, row: ActionRow) {
+function placesOf({ store }: OperationContext, row: ActionRow) {
   const places = store.actions.places(row);
   return row.kind === "env" ? { environments: places, flows: null } : { environments: null, flows: places };
 }
@@ -110,7 +110,7 @@ type EnvInput = Static<typeof EnvActionPutInput>;
 type FlowInput = Static<typeof FlowActionPutInput>;
 
 /** @throws AppError invalid for an environment, flow or target that cannot be one. */
-function fieldsOf(context: Context, input: EnvInput | FlowInput): ActionFields {
+function fieldsOf(context: OperationContext, input: EnvInput | FlowInput): ActionFields {
   const { store, organization } = context;
   const places =
     "environments" in input
@@ -122,7 +122,7 @@ function fieldsOf(context: Context, input: EnvInput | FlowInput): ActionFields {
 const isTaken = (name: string, kind: ActionKind): string => `${kind === "env" ? "An environment" : "A flow"} action with this name already exists [input: ${name}]`;
 
 /** Creates an action, or replaces the one that has its name. @throws AppError invalid, also for the name of an action of the other kind. */
-export function putAction(context: Context, input: EnvInput | FlowInput): { status: 200 | 201; body: "OK" } {
+export function putAction(context: OperationContext, input: EnvInput | FlowInput): { status: 200 | 201; body: "OK" } {
   const { store, organization, caller, note } = context;
   const kind = "environments" in input ? "env" : "flow";
   const existing = store.actions.named(organization.id, input.name);
@@ -135,13 +135,13 @@ export function putAction(context: Context, input: EnvInput | FlowInput): { stat
     return { status: 200, body: "OK" };
   }
   const fromChat = fields.targets.some(({ type, target }) => type === "SLACK" && "context" in target && target.context != null);
-  const { number } = store.actions.create(organization.id, kind, fields, { user: caller.shownName, fromChat });
+  const { number } = store.actions.create(organization.id, kind, fields, { user: caller.displayName, fromChat });
   note({ action: input.name, number, created: true, targets: types });
   return { status: 201, body: "OK" };
 }
 
 /** Replaces an action of environments. @throws AppError invalid, also for a name that another action has. */
-export function replaceAction(context: Context, row: ActionRow, input: EnvInput): { status: 200; body: "OK" } {
+export function replaceAction(context: OperationContext, row: ActionRow, input: EnvInput): { status: 200; body: "OK" } {
   const { store, organization, note } = context;
   const holder = store.actions.named(organization.id, input.name);
   if (holder && holder.id !== row.id) throw invalid({ name: isTaken(input.name, holder.kind) });
@@ -151,7 +151,7 @@ export function replaceAction(context: Context, row: ActionRow, input: EnvInput)
   return { status: 200, body: "OK" };
 }
 
-export function deleteActionRow({ store, note }: Context, row: ActionRow): { status: 200; body: "OK" } {
+export function deleteActionRow({ store, note }: OperationContext, row: ActionRow): { status: 200; body: "OK" } {
   store.actions.remove(row);
   note({ action: row.name, number: row.number });
   return { status: 200, body: "OK" };

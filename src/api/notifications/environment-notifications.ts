@@ -5,7 +5,7 @@ import { Closed, Message, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
 import { EXAMPLE, EnvActionPutInput, actionProperties, deleteActionRow, placeholderProperties, presentProperties, putAction, replaceAction } from "./actions.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { presentEach } from "../paging.ts";
 
@@ -16,10 +16,10 @@ const NotificationPath = Closed({
 
 const EnvironmentNotificationResponse = named("EnvironmentNotificationResponse", Closed({ ...actionProperties, environments: Type.Array(Type.String()) }));
 
-const present = (context: Context, row: ActionRow) => ({ ...presentProperties(context, row), environments: context.store.actions.places(row) });
+const present = (context: OperationContext, row: ActionRow) => ({ ...presentProperties(context, row), environments: context.store.actions.places(row) });
 
 /** An action of flows is none here. @throws AppError not_found. */
-const requireRow = ({ store, organization }: Context, number: number): ActionRow => store.actions.require(organization, number, "env");
+const requireRow = ({ store, organization }: OperationContext, number: number): ActionRow => store.actions.require(organization, number, "env");
 
 export const listEnvironmentNotifications = operation({
   id: "get_environment_notifications",

@@ -20,7 +20,7 @@ import { recordAttestation } from "../attestations/report.ts";
 import { SONAR, SonarResults } from "../attestations/sonar.ts";
 import { flowFor } from "../flows/flows.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
 import { LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text } from "../../contract/shapes.ts";
 import { beginImplicitly } from "../flows/trails.ts";
@@ -28,7 +28,7 @@ import { beginImplicitly } from "../flows/trails.ts";
 const HookPath = Closed({ hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }) });
 
 /** Never read before its signature was checked, and then by `readCall`: the signature is over its bytes. */
-const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), unreadAbove: 0 });
+const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), rawAbove: 0 });
 
 /** @throws AppError 400 for what is no JSON, or has not the shape. */
 function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T> {
@@ -39,7 +39,7 @@ function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T>
 }
 
 /** The door, which may have been closed since the signature was checked. @throws AppError 404. */
-function doorOf({ store }: Context, kind: WebhookKind, publicId: string): InboundWebhookRow {
+function doorOf({ store }: OperationContext, kind: WebhookKind, publicId: string): InboundWebhookRow {
   const door = store.inboundWebhooks.find(kind, publicId);
   if (!door) throw notFound("Webhook not found");
   return door;
@@ -106,8 +106,8 @@ export const sonarWebhook = operation({
       properties: { "sonar.analysis.kosli_flow": "backend", "sonar.analysis.kosli_trail": "release-1" },
     },
   },
-  prepare: async (_context, { unread }) => readScan(unread),
-  handle(context, { params, unread }, call) {
+  prepare: async (_context, { rawBody: unread }) => readScan(unread),
+  handle(context, { params, rawBody: unread }, call) {
     const { store, organization, note } = context;
     const door = doorOf(context, "sonar", params.hook_uid);
     const { place, problems } = placeOfScan(call, JSON.parse(door.settings_json) as SonarFlowNames);
@@ -188,8 +188,8 @@ export const launchDarklyWebhook = operation({
       target: { name: "New checkout", resources: ["proj/web:env/production:flag/new-checkout"] },
     },
   },
-  prepare: async (_context, { unread }) => readCall(LaunchDarklyWebhook, unread),
-  handle(context, { params, unread }, call) {
+  prepare: async (_context, { rawBody: unread }) => readCall(LaunchDarklyWebhook, unread),
+  handle(context, { params, rawBody: unread }, call) {
     const { store, organization, note } = context;
     const door = doorOf(context, "launch-darkly", params.hook_uid);
     const places = placesOfChange(call);

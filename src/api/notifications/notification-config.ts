@@ -10,7 +10,7 @@ import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
 import { Url } from "../../contract/shapes.ts";
 import { Emails, MOST_TARGETS, PayloadVersion, Webhook, addressProblems } from "./targets.ts";
@@ -73,7 +73,7 @@ const NotificationConfigResponse = named(
 
 type Kind = (typeof NOTIFICATION_TYPES)[number];
 
-function present({ store, organization }: Context, kind: Kind): Static<typeof NotificationConfigResponse> {
+function present({ store, organization }: OperationContext, kind: Kind): Static<typeof NotificationConfigResponse> {
   const rows = store.notificationTargets.list({ organizationId: organization.id, notificationType: kind });
   const reached = rows.flatMap(({ last_success_at }) => last_success_at ?? []);
   const failures = rows.flatMap(({ last_failure_at, last_error }) => (last_failure_at === null ? [] : [{ failed_at: last_failure_at, error: last_error ?? "" }]));
@@ -88,7 +88,7 @@ function present({ store, organization }: Context, kind: Kind): Static<typeof No
 }
 
 /** @throws AppError invalid with one text for each field of a target that is none. */
-function readTargets(context: Context, sent: Static<typeof NotificationConfigPutInput>["targets"]): Target[] {
+function readTargets(context: OperationContext, sent: Static<typeof NotificationConfigPutInput>["targets"]): Target[] {
   const problems: Record<string, string> = {};
   const targets = sent.map((target, place): Target => {
     const field = `targets.${place}`;

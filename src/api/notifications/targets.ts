@@ -12,7 +12,7 @@ import { CheckedByHandler, Closed, Maybe, Nullable, OneOf, PublishedAs, WithinBy
 import { validate } from "../../http/validate.ts";
 import { isFailing } from "../../store/notifications/notification-targets.ts";
 import type { TargetRow } from "../../store/notifications/notification-targets.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { MAX_DETAIL_BYTES, NAME_LENGTH, Url } from "../../contract/shapes.ts";
 
 /** Far above the size of a team, and few enough to be one message. */
@@ -69,7 +69,7 @@ const isTargetType = (type: unknown): type is TargetType => (TARGET_TYPES as rea
  * The targets of an action. @throws AppError invalid with one text for each field of a target that is none, such as
  * `targets.0.webhook`.
  */
-export function readTargets(context: Pick<Context, "targetProblem">, sent: Static<typeof ActionTargets>): KeptTarget[] {
+export function readTargets(context: Pick<OperationContext, "targetProblem">, sent: Static<typeof ActionTargets>): KeptTarget[] {
   const problems: Record<string, string> = {};
   const targets = sent.map((target, place): KeptTarget => {
     const other = target as OtherTarget;
@@ -96,7 +96,7 @@ function keptForm(target: Target): Target {
 }
 
 /** What is wrong with the addresses of a target, as far as that can be said without asking for what a name stands for (semantics 8.4). */
-export function addressProblems({ targetProblem }: Pick<Context, "targetProblem">, target: Target, field: string): FieldErrors {
+export function addressProblems({ targetProblem }: Pick<OperationContext, "targetProblem">, target: Target, field: string): FieldErrors {
   if (target.type === "EMAIL") {
     const wrong = target.emails.flatMap((email, place) => (isMailAddress(email) ? [] : [[`${field}.emails.${place}`, `Input should be an e-mail address [input: ${excerpt(email, SHOWN)}]`]]));
     return Object.fromEntries(wrong) as FieldErrors;

@@ -14,7 +14,7 @@ import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import type { LatestVersion } from "../../store/policies/policies.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { fromJson } from "../../contract/shapes.ts";
 
 const AttestationComplianceStatusResponse = named(
@@ -135,7 +135,7 @@ export const assertArtifact = operation({
     "By the templates of its flows, by the policies of an environment, or by policies that you name. In an environment what its allowlist names is compliant, reported or not, and without policies the flows decide. `compliant` is the verdict, the rest says why. `flow_name` narrows every scope to one flow.",
   permission: "artifact:read",
   audit: null,
-  repeatable: true,
+  cacheable: true,
   params: Closed({ org: Type.String(), fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }) }),
   query: Closed({
     flow_name: Type.Optional(Type.String()),
@@ -196,7 +196,7 @@ export const assertArtifact = operation({
 });
 
 /** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
-function evaluate({ store }: Context, { policy_name, version_id, version }: LatestVersion, subject: Subject): Static<typeof PolicyEvaluation> {
+function evaluate({ store }: OperationContext, { policy_name, version_id, version }: LatestVersion, subject: Subject): Static<typeof PolicyEvaluation> {
   if (version_id === null) return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
   const verdict = evaluatePolicy(store.policies.parsed(version_id), subject);
   return {
@@ -211,7 +211,7 @@ function evaluate({ store }: Context, { policy_name, version_id, version }: Late
  * What stands in place of the first flow for an artifact that nobody reported but an environment allows (semantics 5.6). It
  * has no artifact page; that of the environment is where it is known.
  */
-function withoutProvenance({ organization, urls }: Context, environment: string, allowed: AllowlistRow): Static<typeof AssertArtifactFlowResponse> {
+function withoutProvenance({ organization, urls }: OperationContext, environment: string, allowed: AllowlistRow): Static<typeof AssertArtifactFlowResponse> {
   return {
     flow: "",
     trail: null,
@@ -229,7 +229,7 @@ function withoutProvenance({ organization, urls }: Context, environment: string,
 }
 
 /** The artifact in one flow, with the stored verdict of its trail. */
-function presentFlow({ store, organization, urls }: Context, row: PlacedArtifactRow): Static<typeof AssertArtifactFlowResponse> {
+function presentFlow({ store, organization, urls }: OperationContext, row: PlacedArtifactRow): Static<typeof AssertArtifactFlowResponse> {
   const trail = row.trail_id === null ? null : store.trails.compliance(row.trail_id);
   const own = fromJson<AttestationStatus[]>(row.attestations_json) ?? [];
   const entry = trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);

@@ -13,7 +13,7 @@ import { CONTROLS, ControlPath, NO_CONTROL, PAGES, SortDirection } from "./contr
 import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
 import { Counts, counts } from "../paging.ts";
 
@@ -38,7 +38,7 @@ const ControlDecision = named(
 );
 const ControlDecisionListPage = named("ControlDecisionListPage", Closed({ ...Counts, decisions: Type.Array(ControlDecision) }));
 
-function presentDecision(context: Context, row: PlacedAttestationRow, control: string, allowance: Allowance): Static<typeof ControlDecision> {
+function presentDecision(context: OperationContext, row: PlacedAttestationRow, control: string, allowance: Allowance): Static<typeof ControlDecision> {
   const { controlDecisions, attestations, flows } = context.store;
   // One by one through the list, so that a damaged record is marked there.
   const [item] = presentAttestations(context, [row], { allowance }) as [Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> }];

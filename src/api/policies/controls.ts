@@ -7,7 +7,7 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { ControlListRow, ControlRow, Links } from "../../store/policies/controls.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { Counts, UNREADABLE, counts, pages, presentEach } from "../paging.ts";
 import { LIST_LENGTH, NAME_LENGTH, PATH_LENGTH, TEXT_LENGTH, Text, WebUrl } from "../../contract/shapes.ts";
@@ -96,14 +96,14 @@ const presentListed = (row: ControlRow, tags: Record<string, string>): Static<ty
 /** The item of a control whose record cannot be shown: what identifies it, and a mark. */
 const placeholder = (row: ControlListRow): Static<typeof ControlListItem> => presentListed({ ...row, description: UNREADABLE, links_json: "{}" }, {});
 
-const presentControl = ({ store }: Context, row: ControlRow): Static<typeof ControlResponse> => ({
+const presentControl = ({ store }: OperationContext, row: ControlRow): Static<typeof ControlResponse> => ({
   ...presentListed(row, store.controls.tags(row.id)),
   archived: row.archived === 1,
   policies_referencing: store.controls.policiesReferencing(row.id),
 });
 
 /** The answer to a write that may have changed nothing; only a change has a place in the audit log. */
-function changed(context: Context, before: ControlRow, after: ControlRow) {
+function changed(context: OperationContext, before: ControlRow, after: ControlRow) {
   context.note({ control: after.identifier, version: after.version });
   const answer = { status: 200 as const, body: presentControl(context, after) };
   return before.version === after.version ? { ...answer, unaudited: true as const } : answer;
@@ -159,7 +159,7 @@ export const postControl = operation({
     const { store, organization, caller, note } = context;
     const { identifier, name, description, links } = body;
     if (identifier === RESERVED) throw invalid({ identifier: `The identifier '${RESERVED}' is reserved [input: ${identifier}]` });
-    const row = store.controls.create(organization, identifier, { name, description: description || null, links: links ?? {} }, caller.shownName);
+    const row = store.controls.create(organization, identifier, { name, description: description || null, links: links ?? {} }, caller.displayName);
     note({ control: identifier });
     return { status: 201, body: presentControl(context, row) };
   },
@@ -228,7 +228,7 @@ export const putControl = operation({
         description: body.description === undefined ? before.description : body.description || null,
         links: body.links ?? (JSON.parse(before.links_json) as Links),
       },
-      caller.shownName,
+      caller.displayName,
     );
     return changed(context, before, after);
   },
@@ -255,7 +255,7 @@ const archiving = (archived: boolean) =>
     handle(context, { params }) {
       const { store, organization, caller } = context;
       const before = store.controls.require(organization, params.identifier);
-      return changed(context, before, store.controls.setArchived(before, archived, caller.shownName));
+      return changed(context, before, store.controls.setArchived(before, archived, caller.displayName));
     },
   });
 

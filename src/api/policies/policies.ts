@@ -13,7 +13,7 @@ import type { PolicyEventRow, PolicyRow } from "../../store/policies/policies.ts
 import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { documentLane } from "../flows/flows.ts";
 import { operation } from "../context.ts";
-import type { Context } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { NAME_LENGTH, TEXT_LENGTH } from "../../contract/shapes.ts";
 
@@ -138,7 +138,7 @@ const presentWithin = (store: Store, row: PolicyRow, allowance: Allowance, whole
 });
 
 /** Keys of the policies of these names, each once, in the order given. @throws AppError not_found for the first that does not exist (messages 9). */
-export const policyKeys = ({ store, organization }: Context, names: readonly string[]): number[] => [
+export const policyKeys = ({ store, organization }: OperationContext, names: readonly string[]): number[] => [
   ...new Set(names.map((name) => store.policies.require(organization, name).id)),
 ];
 
@@ -148,7 +148,7 @@ const refused = (line: string): AppError => invalid({ policy_file: line });
  * Every control that a policy names must exist (semantics 5.1, decision 106). One that is archived does: its identifier is taken
  * for ever, and an unchanged file must not become invalid. @throws AppError invalid with all that do not.
  */
-function requireControls({ store, organization }: Context, references: readonly ControlReference[]): void {
+function requireControls({ store, organization }: OperationContext, references: readonly ControlReference[]): void {
   const existing = new Set([...new Set(references.map(({ control }) => control))].filter((control) => store.controls.find(organization.id, control)));
   const unknown = references.filter(({ control }) => !existing.has(control));
   if (unknown.length === 0) return;
@@ -204,7 +204,7 @@ export const putPolicy = operation({
     const { policy, created, described, version } = store.policies.put(organization.id, {
       name,
       description,
-      user: caller.shownName,
+      user: caller.displayName,
       file: read && { ...read, controls: read.controls.map(({ control }) => control), comment },
     });
     if (version) store.reevaluation.policyVersion(policy.id, caller);

@@ -30,7 +30,7 @@
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import { ROLES } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { LATEST_EXPIRY } from "../../domain/time.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../../domain/names.ts";
 import { byPlace, PLAIN, readYaml } from "../../domain/text/yaml.ts";
@@ -378,7 +378,7 @@ function record<T extends object, R = T>(
       for (const { key, value } of node.items) {
         const field = isScalar(key) ? String(key.value) : "";
         const reader = readers.get(field);
-        if (!reader) reading.refuse(reading.place(key), `${inside}${cut(field, 100)}: unknown key, known are ${known}`);
+        if (!reader) reading.refuse(reading.place(key), `${inside}${truncate(field, 100)}: unknown key, known are ${known}`);
         else if (value === null) reading.refuse(reading.place(key), `${inside}${field}: there is no value`);
         else if (!given.has(field)) values.set(field, reader.read(reading, value, `${inside}${field}`));
         given.add(field);
@@ -392,5 +392,5 @@ function record<T extends object, R = T>(
 }
 
 function show(value: unknown): string {
-  return cut(JSON.stringify(value) ?? String(value), 100);
+  return truncate(JSON.stringify(value) ?? String(value), 100);
 }

@@ -1,6 +1,6 @@
 /** `assay action secret`: the secrets that sign what is sent to webhooks. Works with and without a running server. */
 import { newSecret } from "../../server/app.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { NOTIFICATION_TYPES } from "../../domain/notification/key-expiry.ts";
 import type { Store } from "../../store/index.ts";
 import type { TargetOwner } from "../../store/notifications/notification-targets.ts";
@@ -26,7 +26,7 @@ export const actionSecret: Command = {
   check: ({ positionals: [, of] }) =>
     of === undefined || /^[1-9]\d{0,14}$/.test(of) || isNotificationType(of)
       ? []
-      : [`${JSON.stringify(cut(of, 100))} is not the number of an action, and not a type of notifications`],
+      : [`${JSON.stringify(truncate(of, 100))} is not the number of an action, and not a type of notifications`],
   async run(args, io) {
     const [org = "", of = ""] = args.positionals;
     const directory = await dataDirectory(args, io);

@@ -1,5 +1,5 @@
 /** `assay completion`: scripts that complete command lines in a shell, made of the table of commands. */
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { listed } from "../args.ts";
 import { bashCompletion } from "../install/completion-bash.ts";
 import { fishCompletion } from "../install/completion-fish.ts";
@@ -26,7 +26,7 @@ export const completion = (commands: () => readonly Command[]): Command => ({
   positionals: { least: 1, most: 1, names: [Object.keys(SHELLS).join("|")], words: Object.keys(SHELLS) },
   check({ positionals: [shell] }) {
     if (shell === undefined || Object.hasOwn(SHELLS, shell)) return [];
-    return [`there is no completion for ${JSON.stringify(cut(shell, 100))}: give ${listed(Object.keys(SHELLS))}`];
+    return [`there is no completion for ${JSON.stringify(truncate(shell, 100))}: give ${listed(Object.keys(SHELLS))}`];
   },
   async run(args, io) {
     const [shell = ""] = args.positionals;

@@ -1,6 +1,6 @@
 /** `assay config`: what can be set, and what is set. */
 import { explainConfig } from "../../config/resolve.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { OPTIONS, ROWS } from "../../config/options.ts";
 import type { Option } from "../../config/options.ts";
 import { configure } from "../command-config.ts";
@@ -17,7 +17,7 @@ export const configExplain: Command = {
   positionals: { least: 0, most: 1, names: ["OPTION"], words: Object.values(OPTIONS).map(({ flag }) => flag) },
   check({ positionals: [asked] }) {
     if (asked === undefined || optionsCalled(asked).length > 0) return [];
-    return [`there is no option ${JSON.stringify(cut(asked, 100))}; assay config explain lists all`];
+    return [`there is no option ${JSON.stringify(truncate(asked, 100))}; assay config explain lists all`];
   },
   async run(args, io) {
     const [asked] = args.positionals;

@@ -2,7 +2,7 @@
 import { systemSources } from "../../server/app.ts";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { nearestNames } from "../../domain/text/near-names.ts";
-import { parseSnappish, resolvePosition } from "../../domain/snapshot/expression.ts";
+import { parseSnapshotExpression, resolvePosition } from "../../domain/snapshot/expression.ts";
 import { AppError } from "../../errors.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { problemsOf } from "../../store/environments/explanations.ts";
@@ -38,7 +38,7 @@ export const explain: Command = {
   positionals: { least: 1, most: 2, names: ["ENV", "FINGERPRINT"] },
   check({ positionals: [expression, fingerprint] }) {
     const problems: string[] = [];
-    if (expression !== undefined && !parseSnappish(expression, systemSources.now())) {
+    if (expression !== undefined && !parseSnapshotExpression(expression, systemSources.now())) {
       problems.push(`${shown(expression)} is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}`);
     }
     if (fingerprint !== undefined && !matches(FINGERPRINT_PREFIX, fingerprint)) {
@@ -49,7 +49,7 @@ export const explain: Command = {
   async run(args, io) {
     const [expression = "", fingerprint = null] = args.positionals;
     const now = systemSources.now();
-    const place = parseSnappish(expression, now);
+    const place = parseSnapshotExpression(expression, now);
     if (!place) throw new Error("the check of the command line let an expression pass that is none");
     const directory = await dataDirectory(args, io);
     const json = args.switches.has("json");

@@ -4,7 +4,7 @@ import type { RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
 import { getCACertificates } from "node:tls";
 import { defaultBaseUrl } from "../../config/resolve.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import type { Config } from "../../config/options.ts";
 import type { Args } from "../args.ts";
@@ -35,7 +35,7 @@ export const health: Command = {
     const { url, timeout } = wishOf(args);
     const problems: string[] = [];
     const refuse = (name: string, text: string, accepts: string): unknown =>
-      problems.push(`--${name}: ${JSON.stringify(cut(text, 100))} is not accepted, give ${accepts}`);
+      problems.push(`--${name}: ${JSON.stringify(truncate(text, 100))} is not accepted, give ${accepts}`);
     if (url !== null && parseTarget(url) === null) refuse("url", url, "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH");
     if (timeoutOf(timeout) === null) refuse("timeout", timeout, "a duration such as 5s, from 1s to 10m");
     return problems;

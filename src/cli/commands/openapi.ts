@@ -1,6 +1,6 @@
 /** `assay openapi`: the API document, for generators and reviews; needs neither data nor a running server. */
 import { apiDocument } from "../../server/app.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { OPTIONS } from "../../config/options.ts";
 import type { Args } from "../args.ts";
 import { EXIT } from "../framework.ts";
@@ -18,7 +18,7 @@ export const openapi: Command = {
   options: { [flag]: { kind: "text", placeholder, description: `Public URL of the server in the document (default ${DEFAULT_BASE_URL})` } },
   takesConfig: false,
   check(args) {
-    const problem = `--${flag}: ${JSON.stringify(cut(given(args), 100))} is not accepted, give ${accepts}`;
+    const problem = `--${flag}: ${JSON.stringify(truncate(given(args), 100))} is not accepted, give ${accepts}`;
     return baseUrlOf(args) === null ? [problem] : [];
   },
   async run(args, io) {

@@ -3,7 +3,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { isIP, isIPv6 } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
 import { packedExecutable } from "../../assets.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import { OPTIONS, ROWS } from "../../config/options.ts";
 import type { Listen, OptionName } from "../../config/options.ts";
 import { configure } from "../command-config.ts";
@@ -58,7 +58,7 @@ export const systemd: Command = {
     }
     const [group, executable] = [texts.get("group")?.[0], texts.get("executable")?.[0]];
     if (group !== undefined && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) {
-      problems.push(`--group: ${JSON.stringify(cut(group, 100))} is no name of a group`);
+      problems.push(`--group: ${JSON.stringify(truncate(group, 100))} is no name of a group`);
     }
     if (executable !== undefined && !isExecutablePath(executable)) problems.push(executableProblem(executable));
     return problems;
@@ -120,7 +120,7 @@ function socketAddress(listen: Place): string {
 const isExecutablePath = (path: string): boolean => isAbsolute(path) && !/[\u0000-\u0020$"'\\\u007f]/.test(path);
 
 const executableProblem = (path: string): string =>
-  `--executable: ${JSON.stringify(cut(path, 100))} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`;
+  `--executable: ${JSON.stringify(truncate(path, 100))} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`;
 
 /** @throws a command failure: the path of this executable may be one that systemd does not take. */
 function executablePath(path: string): string {

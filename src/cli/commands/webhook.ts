@@ -1,6 +1,6 @@
 /** `assay webhook`: doors for the webhooks of SonarQube and LaunchDarkly. Works with and without a running server. */
 import { newSecret } from "../../server/app.ts";
-import { cut } from "../../domain/text/excerpt.ts";
+import { truncate } from "../../domain/text/excerpt.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
 import { WEBHOOK_KINDS } from "../../store/notifications/inbound-webhooks.ts";
 import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/inbound-webhooks.ts";
@@ -157,7 +157,7 @@ const findKind = ({ positionals: [word] }: Args): WebhookKind | undefined => WEB
 const kindProblems = (args: Args): string[] =>
   args.positionals.length === 0 || findKind(args)
     ? []
-    : [`there is no webhook ${JSON.stringify(cut(args.positionals[0] ?? "", 100))}: say ${listed(WEBHOOK_KINDS)}`];
+    : [`there is no webhook ${JSON.stringify(truncate(args.positionals[0] ?? "", 100))}: say ${listed(WEBHOOK_KINDS)}`];
 
 function kindOf(args: Args): WebhookKind {
   const kind = findKind(args);

@@ -4,7 +4,7 @@
  */
 import { environmentState, logicalState } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
-import { booleanOf } from "../../store/db/database.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/database.ts";
 import { digestOf } from "../../store/environments/snapshot-recorder.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
@@ -153,13 +153,13 @@ function inspectRows(db: Db, environment: Environment, { from, until, isLast }: 
   for (const snapshot of snapshots) {
     const { idx } = snapshot;
     present = [...present.filter(({ last_index }) => last_index >= idx), ...(begin.get(idx) ?? [])];
-    const verdicts = present.map(({ compliant }) => booleanOf(compliant));
+    const verdicts = present.map(({ compliant }) => fromSqlBoolean(compliant));
     const counted = [true, false, null].map((wanted) => verdicts.filter((verdict) => verdict === wanted).length);
     const told = [snapshot.compliant_count, snapshot.non_compliant_count, snapshot.unknown_count];
     if (String(counted) !== String(told)) say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its rows are ${counted}`);
     const policies = (JSON.parse(snapshot.policy_versions_json) as number[]).length;
     const state = environmentState(verdicts, policies);
-    if (booleanOf(snapshot.compliant) !== state) say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
+    if (fromSqlBoolean(snapshot.compliant) !== state) say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
     const others = present.filter(({ versions }) => versions !== snapshot.policy_versions_json);
     if (others[0]) say(`snapshot ${idx} was evaluated under ${snapshot.policy_versions_json}, ${others.length} of its rows under others (${others[0].versions})`);
   }
@@ -230,8 +230,8 @@ function inspectGroup(db: Db, group: Environment, { from, until, isLast }: Windo
     const told = [compliant_count, non_compliant_count, unknown_count];
     if (String(counted) !== String(told)) say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its members ${counted}`);
     // Members without a snapshot count as unknown and leave no row.
-    const state = logicalState(present.map((row) => booleanOf(row.state)));
-    if (booleanOf(compliant) !== state && !(compliant === null && state === true)) say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
+    const state = logicalState(present.map((row) => fromSqlBoolean(row.state)));
+    if (fromSqlBoolean(compliant) !== state && !(compliant === null && state === true)) say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
     // Not each snapshot of a member: it may have left the group for a while.
     const before = latest.get(member_id as number);
     if (before !== undefined && (member_index as number) <= before) say(`snapshot ${idx} is of snapshot ${member_index} of member ${member_id}, after ${before}`);

@@ -2,9 +2,9 @@
  * Verdicts on what runs: whether each is what its facts lead to, and the deployments that belong to them. Rows never change, so a few
  * thousand of them are looked at in one transaction. What is remembered of those before is a bit and a number for each.
  */
-import type { Facts, Judgement } from "../../domain/compliance/environment.ts";
+import type { Facts, Evaluation } from "../../domain/compliance/environment.ts";
 import { replay } from "../../domain/compliance/replay.ts";
-import { booleanOf } from "../../store/db/database.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/database.ts";
 import type { Store } from "../../store/index.ts";
 import { breathe, readingStore, reasonOf } from "./check.ts";
@@ -125,8 +125,8 @@ function differencesOf(store: Store, row: Row): string[] {
   const isForIt = row.allowed_in === row.environment_id && row.allowed === row.fingerprint;
   if (row.allowlist_id !== null && !isForIt) return [`is allowed by entry ${row.allowlist_id}, which is not for it`];
   try {
-    const kept: Judgement = {
-      compliant: booleanOf(row.judged), verdicts: JSON.parse(row.verdicts_json) as Judgement["verdicts"], reasons: JSON.parse(row.reasons_json) as Judgement["reasons"],
+    const kept: Evaluation = {
+      compliant: fromSqlBoolean(row.judged), verdicts: JSON.parse(row.verdicts_json) as Evaluation["verdicts"], reasons: JSON.parse(row.reasons_json) as Evaluation["reasons"],
     };
     return replay({ artifact: row, facts: JSON.parse(row.facts_json) as Facts, allowlisted: row.allowlist_id !== null, kept }, store.policies.parsed).differences;
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
-import { booleanOf } from "../../store/db/database.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/database.ts";
 import { breathe, readingStore, reasonOf } from "./check.ts";
 import type { Sink } from "./check.ts";
@@ -98,7 +98,7 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
       const about = `artifact ${row.public_id}`;
       try {
         const template = JSON.parse(row.template_json) as string[];
-        const isCompliant = booleanOf(row.legacy_is_compliant);
+        const isCompliant = fromSqlBoolean(row.legacy_is_compliant);
         const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant });
         if (row.state !== state) found(about, `is stored as ${row.state}, and is ${state} when judged again`);
         else if (row.reasons_json !== JSON.stringify(reasons)) found(about, "its stored reasons are not those that are found again");

@@ -3,9 +3,9 @@
  * must yield exactly one output, the value true. Whatever else happens to a rule is a reason against the attestation: a failure,
  * several outputs, none, or no end.
  */
-import { cut, excerpt } from "../text/excerpt.ts";
-import { judgement } from "./verdict.ts";
-import type { Judgement } from "./verdict.ts";
+import { truncate, excerpt } from "../text/excerpt.ts";
+import { attestationVerdict } from "./verdict.ts";
+import type { AttestationVerdict } from "./verdict.ts";
 
 /** A run of a jq expression that ended by itself or was ended from within. */
 export type ExpressionRun = {
@@ -28,8 +28,8 @@ export type SummaryRow = { name: string; value: unknown; error: string | null };
 export type Summary = { groups: SummaryRow[][]; left_out: number };
 
 /** Compliant when every rule holds; without rules always (semantics 3.4, decision 28). */
-export function judgeCustom(outcomes: readonly RuleOutcome[]): Judgement {
-  return judgement(outcomes.flatMap(({ rule, reason }, place) => (reason === null ? [] : [`Rule ${place + 1} (${excerpt(rule, 200)}) ${reason}`])));
+export function judgeCustom(outcomes: readonly RuleOutcome[]): AttestationVerdict {
+  return attestationVerdict(outcomes.flatMap(({ rule, reason }, place) => (reason === null ? [] : [`Rule ${place + 1} (${excerpt(rule, 200)}) ${reason}`])));
 }
 
 /** Why a rule that ran does not hold, null when it holds. */
@@ -58,7 +58,7 @@ export function jqMessage(diagnostics: string): string {
     .split("\n")
     .map((text) => text.trim().replace(/^jq: error(?: \(at <(?:stdin>:\d+|unknown>)\))?:? ?/, "").replace(/:$/, ""))
     .filter((text) => text !== "" && !/^jq: \d+ compile errors?$/.test(text));
-  return excerpt(cut(lines.join(": "), MESSAGE), MESSAGE) || "jq gives no reason";
+  return excerpt(truncate(lines.join(": "), MESSAGE), MESSAGE) || "jq gives no reason";
 }
 
 const MESSAGE = 400;

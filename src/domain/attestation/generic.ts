@@ -1,10 +1,10 @@
-import { judgement } from "./verdict.ts";
-import type { Judgement } from "./verdict.ts";
+import { attestationVerdict } from "./verdict.ts";
+import type { AttestationVerdict } from "./verdict.ts";
 
 /** The part of a generic report that is judged (wire-contract 6.1). */
 export type GenericPayload = { is_compliant: boolean };
 
 /** A generic attestation is what its reporter says (semantics 3.3). */
-export function judgeGeneric(payload: GenericPayload): Judgement {
-  return judgement(payload.is_compliant ? [] : ["Reported as not compliant"]);
+export function judgeGeneric(payload: GenericPayload): AttestationVerdict {
+  return attestationVerdict(payload.is_compliant ? [] : ["Reported as not compliant"]);
 }

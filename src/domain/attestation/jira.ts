@@ -1,5 +1,5 @@
-import { judgement } from "./verdict.ts";
-import type { Judgement } from "./verdict.ts";
+import { attestationVerdict } from "./verdict.ts";
+import type { AttestationVerdict } from "./verdict.ts";
 
 /** An issue that the commit refers to, and whether Jira knows it (wire-contract 28). */
 export type JiraItem = {
@@ -13,7 +13,7 @@ export type JiraItem = {
 export type JiraPayload = { jira_results: readonly JiraItem[] };
 
 /** Compliant with at least one reference, all of which exist (semantics 3.3). */
-export function judgeJira({ jira_results: items }: JiraPayload): Judgement {
-  if (items.length === 0) return judgement(["No Jira issue is referenced"]);
-  return judgement(items.filter((item) => !item.issue_exists).map((item) => `Jira issue '${item.issue_id}' does not exist`));
+export function judgeJira({ jira_results: items }: JiraPayload): AttestationVerdict {
+  if (items.length === 0) return attestationVerdict(["No Jira issue is referenced"]);
+  return attestationVerdict(items.filter((item) => !item.issue_exists).map((item) => `Jira issue '${item.issue_id}' does not exist`));
 }

@@ -1,5 +1,5 @@
-import { counted, judgement } from "./verdict.ts";
-import type { Judgement } from "./verdict.ts";
+import { counted, attestationVerdict } from "./verdict.ts";
+import type { AttestationVerdict } from "./verdict.ts";
 
 /** One group of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
 export type JunitSuite = {
@@ -20,10 +20,10 @@ export type JunitPayload = { junit_results: readonly JunitSuite[] };
  * counts as test runners write them that is the rule about the sums, and a negative count cannot hide a failure.
  * A list of no suites proves nothing and is never compliant; validation refuses it before (semantics 13, row 23).
  */
-export function judgeJunit({ junit_results: suites }: JunitPayload): Judgement {
-  if (suites.length === 0) return judgement(["No test suites were reported"]);
+export function judgeJunit({ junit_results: suites }: JunitPayload): AttestationVerdict {
+  if (suites.length === 0) return attestationVerdict(["No test suites were reported"]);
   const bad = suites.filter(({ failures, errors }) => failures !== 0 || errors !== 0);
-  return judgement(
+  return attestationVerdict(
     bad.map(({ name, failures, errors }) => `Suite '${name}' has ${counted(failures, "failure")} and ${counted(errors, "error")}`),
   );
 }

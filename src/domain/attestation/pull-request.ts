@@ -1,5 +1,5 @@
-import { judgement } from "./verdict.ts";
-import type { Judgement } from "./verdict.ts";
+import { attestationVerdict } from "./verdict.ts";
+import type { AttestationVerdict } from "./verdict.ts";
 
 /** The smaller form that older clients send (semantics 3.3). */
 export type PullRequestV1 = { url: string; state: string; merge_commit: string; approvers?: readonly string[] | null };
@@ -43,6 +43,6 @@ export type PullRequestPayload = {
 };
 
 /** Compliant when there is a pull request at all; its state and approvals are for policies to look at (semantics 3.3). */
-export function judgePullRequest({ pull_requests: found }: PullRequestPayload): Judgement {
-  return judgement(found.length === 0 ? ["No pull request was found"] : []);
+export function judgePullRequest({ pull_requests: found }: PullRequestPayload): AttestationVerdict {
+  return attestationVerdict(found.length === 0 ? ["No pull request was found"] : []);
 }

@@ -1,5 +1,5 @@
-import { judgement } from "./verdict.ts";
-import type { Judgement } from "./verdict.ts";
+import { attestationVerdict } from "./verdict.ts";
+import type { AttestationVerdict } from "./verdict.ts";
 
 /** A condition of a quality gate (wire-contract 28). */
 export type SonarCondition = {
@@ -38,11 +38,11 @@ export const isUnfinished = (status: string | null | undefined): boolean =>
   typeof status === "string" && UNFINISHED.includes(status);
 
 /** Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3). */
-export function judgeSonar({ sonar_results: { qualityGate: gate, status, taskId } }: SonarPayload): Judgement {
+export function judgeSonar({ sonar_results: { qualityGate: gate, status, taskId } }: SonarPayload): AttestationVerdict {
   if (isUnfinished(status)) {
     const task = taskId ? `SonarQube task '${taskId}'` : "The SonarQube task";
-    return judgement([`${task} has status '${status}': there is no analysis`]);
+    return attestationVerdict([`${task} has status '${status}': there is no analysis`]);
   }
-  if (gate === undefined || gate === null) return judgement(["The scan has no quality gate"]);
-  return judgement(PASSED.includes(gate.status) ? [] : [`The quality gate has status '${gate.status}'`]);
+  if (gate === undefined || gate === null) return attestationVerdict(["The scan has no quality gate"]);
+  return attestationVerdict(PASSED.includes(gate.status) ? [] : [`The quality gate has status '${gate.status}'`]);
 }

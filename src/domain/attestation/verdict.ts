@@ -1,8 +1,8 @@
 /** What a judge says of one report. `reasons` is plain English, empty exactly when the report is compliant. */
-export type Judgement = { isCompliant: boolean; reasons: string[] };
+export type AttestationVerdict = { isCompliant: boolean; reasons: string[] };
 
 /** A judgement that is compliant unless there are reasons against it. */
-export function judgement(reasons: string[]): Judgement {
+export function attestationVerdict(reasons: string[]): AttestationVerdict {
   return { isCompliant: reasons.length === 0, reasons };
 }
 

@@ -49,15 +49,15 @@ export type AppliedPolicy = {
 };
 
 /** A resolution without what the facts tell: `flow` is its place in them, null for no provenance. */
-type KeptResolution = { type: ResolutionType; flow: number | null; attestations?: readonly string[]; error?: string };
-type KeptRule = { satisfied: boolean | null; resolutions: readonly KeptResolution[] };
+type StoredResolution = { type: ResolutionType; flow: number | null; attestations?: readonly string[]; error?: string };
+type StoredRule = { satisfied: boolean | null; resolutions: readonly StoredResolution[] };
 /** The verdict of one policy version as it is kept; rules in the order of the policy. */
-export type KeptVerdict = {
+export type StoredVerdict = {
   policy: string;
   version_id: number;
   version: number;
   status: "COMPLIANT" | "NON-COMPLIANT";
-  rules: readonly KeptRule[];
+  rules: readonly StoredRule[];
   /** The evaluation rules that produced it; absent in verdicts under version 1, which were stored without one. */
   rules_version?: RulesVersion;
 };
@@ -66,7 +66,7 @@ export type KeptVerdict = {
  * The evaluation rules of a stored verdict.
  * @throws Error for a version that this program does not have: replaying it under other rules would prove nothing.
  */
-export function rulesVersionOf({ policy, version, rules_version = 1 }: KeptVerdict): RulesVersion {
+export function rulesVersionOf({ policy, version, rules_version = 1 }: StoredVerdict): RulesVersion {
   if (rules_version === 1 || rules_version === LATEST_RULES) return rules_version;
   throw new Error(
     `the verdict of policy '${policy}' version ${version} names version ${String(rules_version)} of the evaluation ` +
@@ -74,23 +74,23 @@ export function rulesVersionOf({ policy, version, rules_version = 1 }: KeptVerdi
   );
 }
 
-export type Judgement = {
+export type Evaluation = {
   /** null: no policy was applied, which is unknown (semantics 5.7). */
   compliant: boolean | null;
-  verdicts: KeptVerdict[];
+  verdicts: StoredVerdict[];
   /** Why the policies are not satisfied, also when the allowlist makes up for it. */
   reasons: string[];
 };
 
 /** Judges an artifact that runs as `name`. Without policies the verdict is unknown, allowlisted or not. */
-export function judgeInEnvironment(
+export function evaluateInEnvironment(
   policies: readonly AppliedPolicy[],
   artifact: { fingerprint: string; name: string },
   facts: Facts,
   allowlisted: boolean,
-): Judgement {
+): Evaluation {
   const subject = subjectOf(artifact, facts);
-  const verdicts: KeptVerdict[] = [];
+  const verdicts: StoredVerdict[] = [];
   const why: string[] = [];
   for (const { policyName, versionId, version, document, rules = LATEST_RULES } of policies) {
     const verdict = evaluatePolicy(document, subject, rules);
@@ -99,7 +99,7 @@ export function judgeInEnvironment(
       version_id: versionId,
       version,
       status: verdict.status,
-      rules: verdict.rules.map(kept),
+      rules: verdict.rules.map(toStoredRule),
       ...(rules === 1 ? {} : { rules_version: rules }),
     });
     for (const reason of reasons(verdict, policyName)) why.push(reason);
@@ -121,10 +121,10 @@ export const subjectOf = ({ fingerprint, name }: { fingerprint: string; name: st
   })),
 });
 
-function kept({ satisfied, resolutions }: PolicyVerdict["rules"][number]): KeptRule {
+function toStoredRule({ satisfied, resolutions }: PolicyVerdict["rules"][number]): StoredRule {
   return {
     satisfied,
-    resolutions: resolutions.map(({ type, context, attestationIds }, place): KeptResolution => ({
+    resolutions: resolutions.map(({ type, context, attestationIds }, place): StoredResolution => ({
       type,
       flow: context.flow_name === null ? null : place,
       ...(attestationIds.length === 0 ? {} : { attestations: attestationIds }),
@@ -134,7 +134,7 @@ function kept({ satisfied, resolutions }: PolicyVerdict["rules"][number]): KeptR
 }
 
 /** A kept verdict with everything that the facts and the policy version tell about it. */
-export function unfold(verdict: KeptVerdict, document: PolicyDocument, facts: Facts): PolicyVerdict {
+export function expandStoredVerdict(verdict: StoredVerdict, document: PolicyDocument, facts: Facts): PolicyVerdict {
   const definitions = ruleDefinitions(document);
   const rulesVersion = rulesVersionOf(verdict);
   return {
@@ -203,14 +203,14 @@ export const verdictWithFlowNames = (verdict: PolicyVerdict, { flows }: Facts): 
  */
 export function reasonsOn(
   facts: Facts,
-  verdicts: readonly KeptVerdict[],
+  verdicts: readonly StoredVerdict[],
   documentOf: (versionId: number) => PolicyDocument | null,
 ): string[] | null {
   const texts: string[] = [];
   for (const verdict of verdicts) {
     const document = documentOf(verdict.version_id);
     if (!document) return null;
-    for (const reason of reasons(unfold(verdict, document, facts), verdict.policy)) texts.push(reason);
+    for (const reason of reasons(expandStoredVerdict(verdict, document, facts), verdict.policy)) texts.push(reason);
   }
   return texts;
 }

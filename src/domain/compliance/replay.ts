@@ -4,20 +4,20 @@
  * either way nobody may rely on the verdict unseen.
  */
 import type { PolicyDocument } from "../policy/ast.ts";
-import { environmentState, judgeInEnvironment, logicalState, rulesVersionOf } from "./environment.ts";
-import type { Facts, Judgement, KeptVerdict } from "./environment.ts";
+import { environmentState, evaluateInEnvironment, logicalState, rulesVersionOf } from "./environment.ts";
+import type { Facts, Evaluation, StoredVerdict } from "./environment.ts";
 
 /** An evaluation as it is kept, with the artifact that it is about. */
-export type KeptEvaluation = { artifact: { name: string; fingerprint: string }; facts: Facts; allowlisted: boolean; kept: Judgement };
+export type StoredEvaluation = { artifact: { name: string; fingerprint: string }; facts: Facts; allowlisted: boolean; kept: Evaluation };
 
 /** `differences` in words, empty when the answer is the same: verdicts with their resolutions and attestations, compliance, reasons. */
-export type Replay = { judgement: Judgement; same: boolean; differences: string[] };
+export type Replay = { judgement: Evaluation; same: boolean; differences: string[] };
 
 /**
  * Judges again, each verdict under the evaluation rules that produced it.
  * @param documentOf the rules of a policy version by its key; what it throws comes through.
  */
-export function replay({ artifact, facts, allowlisted, kept }: KeptEvaluation, documentOf: (versionId: number) => PolicyDocument): Replay {
+export function replay({ artifact, facts, allowlisted, kept }: StoredEvaluation, documentOf: (versionId: number) => PolicyDocument): Replay {
   const policies = kept.verdicts.map((verdict) => ({
     policyName: verdict.policy,
     versionId: verdict.version_id,
@@ -25,27 +25,27 @@ export function replay({ artifact, facts, allowlisted, kept }: KeptEvaluation, d
     document: documentOf(verdict.version_id),
     rules: rulesVersionOf(verdict),
   }));
-  const judgement = judgeInEnvironment(policies, artifact, facts, allowlisted);
-  const differences = kept.verdicts.flatMap((verdict, place) => differencesOf(verdict, judgement.verdicts[place] as KeptVerdict));
+  const judgement = evaluateInEnvironment(policies, artifact, facts, allowlisted);
+  const differences = kept.verdicts.flatMap((verdict, place) => differencesOf(verdict, judgement.verdicts[place] as StoredVerdict));
   if (judgement.compliant !== kept.compliant) differences.push(`the artifact is stored as ${verdictWord(kept.compliant)}, and is ${verdictWord(judgement.compliant)} when judged again`);
   if (!sameTexts(judgement.reasons, kept.reasons)) differences.push(`the stored reasons are ${quoted(kept.reasons)}, and those found again are ${quoted(judgement.reasons)}`);
   return { judgement, same: differences.length === 0, differences };
 }
 
-function differencesOf(stored: KeptVerdict, found: KeptVerdict): string[] {
+function differencesOf(stored: StoredVerdict, found: StoredVerdict): string[] {
   const policy = `policy '${stored.policy}' version ${stored.version}`;
   const differences: string[] = [];
   if (stored.status !== found.status) differences.push(`${policy} is stored as ${stored.status}, and is ${found.status} when judged again`);
   if (stored.rules.length !== found.rules.length) return [...differences, `${policy} is stored with ${stored.rules.length} rules, and has ${found.rules.length}`];
   for (const [place, rule] of stored.rules.entries()) {
-    const [was, is] = [ruleText(rule), ruleText(found.rules[place] as KeptVerdict["rules"][number])];
+    const [was, is] = [ruleText(rule), ruleText(found.rules[place] as StoredVerdict["rules"][number])];
     if (was !== is) differences.push(`rule ${place + 1} of ${policy} is stored as ${was}, and is ${is} when judged again`);
   }
   return differences;
 }
 
 /** All that is kept of a rule as one text, which does not depend on the order of the keys in JSON. */
-function ruleText({ satisfied, resolutions }: KeptVerdict["rules"][number]): string {
+function ruleText({ satisfied, resolutions }: StoredVerdict["rules"][number]): string {
   const state = satisfied === null ? "not applicable" : satisfied ? "satisfied" : "not satisfied";
   const texts = resolutions.map(({ type, flow, attestations = [], error }) =>
     [type, flow === null ? "without provenance" : `in flow ${flow + 1}`, ...attestations.map((id) => `by ${id}`), ...(error === undefined ? [] : [`failing: ${error}`])].join(" "),

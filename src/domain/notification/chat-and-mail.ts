@@ -2,9 +2,9 @@
  * Messages for people: a letter is a heading, some lines and a link, and is written as a chat message or as an e-mail. All of
  * its texts may hold what users wrote, so nothing reaches a form without being escaped for it.
  */
-import { cut } from "../text/excerpt.ts";
+import { truncate } from "../text/excerpt.ts";
 
-export type Letter = {
+export type NotificationMessage = {
   heading: string;
   lines: readonly string[];
   /** How many more lines there would be. */
@@ -28,7 +28,7 @@ const BLOCK_CHARACTERS = 2_900;
 const HEADING_CHARACTERS = 150;
 
 /** A letter with as many of the lines as fit. @param total how many there are, those not in `lines` included. */
-export function letter({ heading, lines, link, footer }: Omit<Letter, "more">, total = lines.length): Letter {
+export function renderMessage({ heading, lines, link, footer }: Omit<NotificationMessage, "more">, total = lines.length): NotificationMessage {
   const shown = lines.slice(0, MOST_LINES).map((line) => oneLine(line, LINE_CHARACTERS));
   return {
     heading: oneLine(heading, HEADING_CHARACTERS),
@@ -40,12 +40,12 @@ export function letter({ heading, lines, link, footer }: Omit<Letter, "more">, t
 }
 
 /** A single line of that many characters; control characters, line breaks included, become spaces, so that no text begins a header or a line of its own. */
-const oneLine = (text: string, limit: number): string => cut(text.replace(/[\p{Cc}\u2028\u2029]+/gu, " "), limit);
+const oneLine = (text: string, limit: number): string => truncate(text.replace(/[\p{Cc}\u2028\u2029]+/gu, " "), limit);
 
 const moreLine = (more: number): readonly string[] => (more > 0 ? [`and ${more} more`] : []);
 
 /** The body of a POST to an incoming webhook of a chat. */
-export function chatBody({ heading, lines, more, link }: Letter): ChatBody {
+export function chatBody({ heading, lines, more, link }: NotificationMessage): ChatBody {
   const fitting = firstFitting(lines.map(chatText));
   const text = [...fitting, ...moreLine(more + lines.length - fitting.length)].map((line) => `• ${line}`).join("\n");
   return {
@@ -71,7 +71,7 @@ const chatText = (text: string): string => text.replaceAll("&", "&amp;").replace
 const chatUrl = (url: string): string => chatText(url).replaceAll("|", "%7C");
 
 /** An e-mail in both of its forms. */
-export function mail({ heading, lines, more, link, footer }: Letter): Mail {
+export function mail({ heading, lines, more, link, footer }: NotificationMessage): Mail {
   const all = [...lines, ...moreLine(more)];
   const list = all.map((line) => `<li>${htmlText(line)}</li>`).join("");
   return {

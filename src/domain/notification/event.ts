@@ -39,16 +39,16 @@ export type Provenance = {
 };
 
 /** A place in the history of an environment. `index` 0: nothing was reported yet. `compliant` null: unknown. */
-export type Moment = { org: string; environment: string; index: number; compliant: boolean | null };
+export type SnapshotRef = { org: string; environment: string; index: number; compliant: boolean | null };
 
 export type ArtifactFacts = { name: string; fingerprint: string; provenance: Provenance | null };
 
 /** An event of a snapshot about one artifact. `member` is where it happened, null for where it is told. */
 export type ArtifactEvent = ArtifactFacts & { annotation: string; was: number; now: number; compliant: boolean | null; member: string | null };
 
-export type Notice =
-  | { subject: "artifact"; trigger: EnvironmentTrigger; at: number; moment: Moment; artifact: ArtifactFacts; description: string }
-  | { subject: "environment"; trigger: EnvironmentTrigger; at: number; moment: Moment; description: string }
+export type NotificationEvent =
+  | { subject: "artifact"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; artifact: ArtifactFacts; description: string }
+  | { subject: "environment"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; description: string }
   | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & FlowFacts);
 
 /** What happened in a flow. `trail` null: an artifact that was reported to the flow alone. */
@@ -67,11 +67,11 @@ export type FlowFacts = {
 export const stateWord = (compliant: boolean | null): string => (compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant");
 
 /** Where a message leads to: the page of what it is about, and its name. */
-export function linkOf(notice: Notice, links: Links): { url: string; text: string } {
+export function linkOf(notice: NotificationEvent, links: Links): { url: string; text: string } {
   return notice.subject === "flow" ? { url: flowFactsPage(notice, links), text: "Look at it" } : momentLink(notice.moment, links);
 }
 
-export const momentLink = (moment: Moment, links: Links): { url: string; text: string } => ({
+export const momentLink = (moment: SnapshotRef, links: Links): { url: string; text: string } => ({
   url: momentPage(moment, links),
   text: moment.index === 0 ? `Environment ${moment.environment}` : `Snapshot ${moment.index} of ${moment.environment}`,
 });
@@ -83,16 +83,16 @@ function flowFactsPage({ org, flow, trail, artifact, attestation }: FlowFacts, l
 }
 
 /** The page of a snapshot; of the environment where there is none yet. */
-export const momentPage = ({ org, environment, index }: Moment, links: Links): string =>
+export const momentPage = ({ org, environment, index }: SnapshotRef, links: Links): string =>
   index === 0 ? links.environmentPage(org, environment) : links.snapshotPage(org, environment, index);
 
-export const momentApi = ({ org, environment, index }: Moment, links: Links): string =>
+export const momentApi = ({ org, environment, index }: SnapshotRef, links: Links): string =>
   index === 0 ? links.environmentApi(org, environment) : links.snapshotApi(org, environment, index);
 
 const instances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
 
 /** One sentence about an event of a snapshot. */
-export function artifactNotice(event: ArtifactEvent, at: number, moment: Moment): Extract<Notice, { subject: "artifact" }> {
+export function artifactNotice(event: ArtifactEvent, at: number, moment: SnapshotRef): Extract<NotificationEvent, { subject: "artifact" }> {
   const { name, fingerprint, provenance } = event;
   return {
     subject: "artifact",
@@ -100,12 +100,12 @@ export function artifactNotice(event: ArtifactEvent, at: number, moment: Moment)
     at,
     moment,
     artifact: { name, fingerprint, provenance },
-    description: `Artifact ${name} ${whatHappened(event)} in environment ${event.member ?? moment.environment}`,
+    description: `Artifact ${name} ${describeArtifactEvent(event)} in environment ${event.member ?? moment.environment}`,
   };
 }
 
 /** What happened to an artifact, without its name and place. */
-export function whatHappened({ annotation, was, now, compliant }: Pick<ArtifactEvent, "annotation" | "was" | "now" | "compliant">): string {
+export function describeArtifactEvent({ annotation, was, now, compliant }: Pick<ArtifactEvent, "annotation" | "was" | "now" | "compliant">): string {
   switch (annotation) {
     case "exited": return `stopped running (${instances(was)})`;
     case "became-compliant": return "became compliant";
@@ -119,9 +119,9 @@ export function whatHappened({ annotation, was, now, compliant }: Pick<ArtifactE
 export function environmentNotice(
   trigger: "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV",
   at: number,
-  moment: Moment,
+  moment: SnapshotRef,
   nonCompliant: number,
-): Extract<Notice, { subject: "environment" }> {
+): Extract<NotificationEvent, { subject: "environment" }> {
   const why = nonCompliant === 1 ? "1 artifact is not compliant" : `${nonCompliant} artifacts are not compliant`;
   const description =
     trigger === "ON_COMPLIANT_ENV" ? `Environment ${moment.environment} is compliant again` : `Environment ${moment.environment} is non-compliant: ${why}`;
@@ -129,7 +129,7 @@ export function environmentNotice(
 }
 
 /** @param by who allowed it; @param reason as they wrote it. */
-export function allowedNotice(at: number, moment: Moment, artifact: ArtifactFacts, { by, reason }: { by: string; reason: string }): Extract<Notice, { subject: "artifact" }> {
+export function allowedNotice(at: number, moment: SnapshotRef, artifact: ArtifactFacts, { by, reason }: { by: string; reason: string }): Extract<NotificationEvent, { subject: "artifact" }> {
   const because = reason === "" ? "" : `: ${reason}`;
   return {
     subject: "artifact", trigger: "ON_ALLOWED_ARTIFACT", at, moment, artifact,
@@ -138,7 +138,7 @@ export function allowedNotice(at: number, moment: Moment, artifact: ArtifactFact
 }
 
 /** @param by who began or reported it. */
-export function flowNotice(trigger: FlowTrigger, at: number, facts: FlowFacts, by: string): Extract<Notice, { subject: "flow" }> {
+export function flowNotice(trigger: FlowTrigger, at: number, facts: FlowFacts, by: string): Extract<NotificationEvent, { subject: "flow" }> {
   const { flow, trail, artifact, attestation } = facts;
   const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
   const description = attestation

@@ -1,7 +1,7 @@
 /** Warnings that an API key is about to end (operations, Notification Config): when they are due, and what they say. */
 import { DAY } from "../time.ts";
-import { letter } from "./chat-and-mail.ts";
-import type { Letter } from "./chat-and-mail.ts";
+import { renderMessage } from "./chat-and-mail.ts";
+import type { NotificationMessage } from "./chat-and-mail.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
 import { timestampOf } from "./webhook.ts";
 import type { Payload } from "./webhook.ts";
@@ -30,8 +30,8 @@ function sentenceOf(key: EndingKey, now: number): string {
 }
 
 /** @param url where keys are looked after. */
-export const expiryLetter = (key: EndingKey, now: number, url: string): Letter =>
-  letter({
+export const expiryLetter = (key: EndingKey, now: number, url: string): NotificationMessage =>
+  renderMessage({
     heading: key.org === null ? "Your API key ends soon" : `${key.org}: the API key of ${key.holder} ends soon`,
     lines: [sentenceOf(key, now), "Make a new key, or rotate this one, before it stops working."],
     link: { url, text: "Open the server" },

@@ -1,8 +1,8 @@
 /** Notices as the messages that targets get. */
-import { chatBody, letter, mail } from "./chat-and-mail.ts";
-import type { Letter } from "./chat-and-mail.ts";
-import { headingOf, linkOf, momentLink, whatHappened } from "./event.ts";
-import type { ArtifactEvent, Links, Moment, Notice } from "./event.ts";
+import { chatBody, renderMessage, mail } from "./chat-and-mail.ts";
+import type { NotificationMessage } from "./chat-and-mail.ts";
+import { headingOf, linkOf, momentLink, describeArtifactEvent } from "./event.ts";
+import type { ArtifactEvent, Links, SnapshotRef, NotificationEvent } from "./event.ts";
 import type { Target } from "./targets.ts";
 import type { ArtifactTrigger } from "./triggers.ts";
 
@@ -16,11 +16,11 @@ export type Message =
 export type People = Exclude<Target, { type: "WEBHOOK" }>;
 
 /** A letter in the form that its target wants. */
-export const letterTo = (target: People, told: Letter): Message =>
+export const letterTo = (target: People, told: NotificationMessage): Message =>
   target.type === "SLACK" ? { type: "SLACK", webhook: target.webhook, body: chatBody(told) } : { type: "EMAIL", emails: target.emails, ...mail(told) };
 
 /** The message about something to a target: `payload` to machines, `told` to people. */
-export const messageTo = (target: Target, payload: () => Readonly<Record<string, unknown>>, told: () => Letter): Message =>
+export const messageTo = (target: Target, payload: () => Readonly<Record<string, unknown>>, told: () => NotificationMessage): Message =>
   target.type === "WEBHOOK" ? { type: "WEBHOOK", webhook: target.webhook, body: payload() } : letterTo(target, told());
 
 /** Who asked for a message: an action of an organization. */
@@ -29,8 +29,8 @@ export type Sender = { org: string; action: string; number: number };
 const footerOf = ({ org, action, number }: Sender): string => `Sent by action ${action} (number ${number}) of organization ${org}.`;
 
 /** One notice as a letter. */
-export const noticeLetter = (notice: Notice, sender: Sender, links: Links): Letter =>
-  letter({
+export const noticeLetter = (notice: NotificationEvent, sender: Sender, links: Links): NotificationMessage =>
+  renderMessage({
     heading: headingOf(notice.trigger, notice.subject === "flow" ? notice.flow : notice.moment.environment),
     lines: [notice.description],
     link: linkOf(notice, links),
@@ -41,11 +41,11 @@ export const noticeLetter = (notice: Notice, sender: Sender, links: Links): Lett
  * All that one snapshot raises of one trigger as one letter: people do not read ten thousand of them.
  * @param events the first of them; @param total how many there are.
  */
-export const snapshotLetter = (trigger: ArtifactTrigger, events: readonly ArtifactEvent[], total: number, moment: Moment, sender: Sender, links: Links): Letter =>
-  letter(
+export const snapshotLetter = (trigger: ArtifactTrigger, events: readonly ArtifactEvent[], total: number, moment: SnapshotRef, sender: Sender, links: Links): NotificationMessage =>
+  renderMessage(
     {
       heading: headingOf(trigger, moment.environment) + (total > 1 ? ` (${total})` : ""),
-      lines: events.map((event) => `${event.name}${event.member === null ? "" : ` in ${event.member}`} ${whatHappened(event)}${originOf(event)}`),
+      lines: events.map((event) => `${event.name}${event.member === null ? "" : ` in ${event.member}`} ${describeArtifactEvent(event)}${originOf(event)}`),
       link: momentLink(moment, links),
       footer: footerOf(sender),
     },

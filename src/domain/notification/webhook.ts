@@ -1,14 +1,14 @@
 /** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, what there is not is left out. */
 import { epochText } from "../time.ts";
 import { momentApi, momentPage, stateWord } from "./event.ts";
-import type { FlowFacts, Links, Notice, Provenance } from "./event.ts";
+import type { FlowFacts, Links, NotificationEvent, Provenance } from "./event.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
 import { eventTypeOf } from "./triggers.ts";
 
 export type Payload = { readonly [field: string]: string | Payload };
 
 /** What is sent to a WEBHOOK about a notice. */
-export function webhookPayload(notice: Notice, links: Links): Payload {
+export function webhookPayload(notice: NotificationEvent, links: Links): Payload {
   const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(notice.at) };
   const what = { event_type: eventTypeOf(notice.trigger), description: notice.description };
   if (notice.subject === "flow") return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };

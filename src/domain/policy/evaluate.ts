@@ -120,7 +120,7 @@ export function evaluatePolicy(policy: PolicyDocument, subject: Subject, version
   const pairs = subject.flows.length === 0 ? [null] : subject.flows;
   const definitions = ruleDefinitions(policy);
   const rules = rulesOf(policy).map((rule, place) =>
-    judge(rule, definitions[place] as RuleDefinition, pairs, subject, version),
+    evaluate(rule, definitions[place] as RuleDefinition, pairs, subject, version),
   );
   return { status: rules.some(({ satisfied }) => satisfied === false) ? "NON-COMPLIANT" : "COMPLIANT", rules };
 }
@@ -158,7 +158,7 @@ export function presentRuleVerdicts(rules: readonly RuleVerdict[]): RuleEvaluati
   }));
 }
 
-function judge(
+function evaluate(
   rule: Rule,
   definition: RuleDefinition,
   pairs: readonly (FlowFacts | null)[],

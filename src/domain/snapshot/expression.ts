@@ -75,7 +75,7 @@ export function parsePosition(text: string, now: number): Position | null {
  * @param now epoch seconds
  * @returns null for what is malformed; whether there is such an environment is for the caller to see
  */
-export function parseSnappish(text: string, now: number): { environment: string; position: Position } | null {
+export function parseSnapshotExpression(text: string, now: number): { environment: string; position: Position } | null {
   const sign = signOf(text);
   const environment = text.slice(0, sign);
   // The grammar of flows is that of stored environments: the one for new names, and `~`.

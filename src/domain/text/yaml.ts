@@ -9,7 +9,7 @@
  */
 import { Composer, isAlias, isMap, isNode, isScalar, Lexer, Parser, visit } from "yaml";
 import type { Alias, CST, Document, Node, Scalar } from "yaml";
-import { codePoint, cut, excerpt } from "./excerpt.ts";
+import { codePoint, truncate, excerpt } from "./excerpt.ts";
 
 /** Where something stands in a text, counted from 1 as editors do: columns in UTF-16 units, a byte order mark is none. */
 export type Place = { line: number; column: number };
@@ -252,7 +252,7 @@ function refuseMeaning(document: Document.Parsed, { place }: YamlText, report: R
         if (!isScalar(key)) continue;
         const earlier = seen.get(key.value);
         if (earlier === undefined) seen.set(key.value, place(key).line);
-        else report("plain", offsetOf(key), `the key ${JSON.stringify(cut(String(key.value), 100))} stands in line ${earlier} already`);
+        else report("plain", offsetOf(key), `the key ${JSON.stringify(truncate(String(key.value), 100))} stands in line ${earlier} already`);
       }
     },
   });

@@ -29,10 +29,10 @@ export type Sources = {
 };
 
 /** A truth value as SQLite keeps it; null stays null: unknown is not false. */
-export const integerOf = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);
+export const toSqlBoolean = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);
 
 /** What integerOf made of a truth value, back. */
-export const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
+export const fromSqlBoolean = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 
 /** "ASSY": marks the file as ours. */
 export const APPLICATION_ID = 0x41535359;
@@ -138,7 +138,7 @@ export function openAsIs(directory: string): Db {
 }
 
 /** A copy of the database in a file of its own, which nobody else has open. */
-export const openCopy = (file: string, readonly = true): Db => withStablePlans(new Database(file, { ...options(null), readonly, fileMustExist: true }));
+export const openCopy = (file: string, readonly = true): Db => withPlannerStability(new Database(file, { ...options(null), readonly, fileMustExist: true }));
 
 /**
  * A further connection to a database that this process has open, for a thread that writes while the right to do so is lent
@@ -162,7 +162,7 @@ export const leaveCheckpoints = (db: Db, to: "own" | "external" = "own"): void =
  */
 export function openReadOnly(directory: string, { immutable = false } = {}): Db {
   const file = join(directory, "assay.db");
-  const db = withStablePlans(new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, { ...options(directory), readonly: true, fileMustExist: true }));
+  const db = withPlannerStability(new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, { ...options(directory), readonly: true, fileMustExist: true }));
   db.pragma("trusted_schema = OFF");
   db.pragma("cache_size = -16384");
   return db;
@@ -171,7 +171,7 @@ export function openReadOnly(directory: string, { immutable = false } = {}): Db 
 
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
-  const db = withStablePlans(new Database(image ?? ":memory:", options(null)));
+  const db = withPlannerStability(new Database(image ?? ":memory:", options(null)));
   db.pragma(GIVING_BACK);
   db.pragma("foreign_keys = ON");
   if (!image) createSchema(db);
@@ -192,7 +192,7 @@ const BUSY_TIMEOUT_MS = 5_000;
  * the query itself does. A unary plus hides the parameter from the planner and means nothing else; we never ANALYZE, so a
  * value could not have told it anything.
  */
-function withStablePlans(db: Db): Db {
+function withPlannerStability(db: Db): Db {
   const prepare = db.prepare;
   db.prepare = ((sql: string) => prepare.call(db, sql.replace(PARAMETER, (text, parameter?: string) => (parameter ? `+${text}` : text)))) as Db["prepare"];
   return db;
@@ -209,7 +209,7 @@ const GIVING_BACK = "auto_vacuum = INCREMENTAL";
 
 /** A connection with the pragmas that every connection of ours has. */
 function connect(file: string, directory: string, more: Database.Options = {}): Db {
-  const db = withStablePlans(new Database(file, { ...options(directory), ...more }));
+  const db = withPlannerStability(new Database(file, { ...options(directory), ...more }));
   if (db.pragma("page_count", { simple: true }) === 0) db.pragma(GIVING_BACK);
   db.pragma("journal_mode = WAL");
   // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.

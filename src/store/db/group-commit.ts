@@ -15,13 +15,13 @@ const BATCH_JOBS = 64;
 const BATCH_MS = 5;
 
 /** Decides whether anything is written at all, and is told of what the storage failed. */
-export type Guard = {
+export type WriteGuard = {
   /** @throws what is told to whoever wants to write now. */
-  admit(): void;
-  failed(error: unknown): void;
+  ensureWritable(): void;
+  reportFailure(error: unknown): void;
 };
 
-const OPEN: Guard = { admit: () => undefined, failed: () => undefined };
+const OPEN: WriteGuard = { ensureWritable: () => undefined, reportFailure: () => undefined };
 
 type Job = {
   work: () => unknown;
@@ -29,12 +29,12 @@ type Job = {
   reject: (error: unknown) => void;
 };
 
-export class Writer {
+export class GroupCommitWriter {
   readonly #db: Db;
   readonly #queue: Job[] = [];
   readonly #onBatch: (size: number, milliseconds: number, committed: boolean) => void;
   readonly #clock: () => number;
-  readonly #guard: Guard;
+  readonly #guard: WriteGuard;
   readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: (() => Promise<void>)[] = [];
   #scheduled = false;
@@ -63,7 +63,7 @@ export class Writer {
    */
   run<T>(work: () => T, trial = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (!trial) this.#guard.admit();
+      if (!trial) this.#guard.ensureWritable();
       this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
@@ -73,16 +73,16 @@ export class Writer {
    * Lends the right to write to another connection: while `work` runs, no batch does, and whoever has the other connection
    * finds the database unlocked. What is queued meanwhile waits; reads go on. Resolves or rejects as `work` does.
    */
-  lend<T>(work: () => Promise<T>, trial = false): Promise<T> {
+  withExclusiveWrite<T>(work: () => Promise<T>, trial = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (!trial) this.#guard.admit();
+      if (!trial) this.#guard.ensureWritable();
       this.#loans.push(() => work().then(resolve, reject));
       this.#schedule();
     });
   }
 
   /** Resolves when everything queued so far is committed, and nothing is lent. */
-  drained(): Promise<void> {
+  idle(): Promise<void> {
     if (this.#queue.length === 0 && this.#loans.length === 0 && !this.#lent) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
@@ -129,7 +129,7 @@ export class Writer {
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
       // BEGIN itself may have failed, with nothing taken from the queue: those who wait are told, not left hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
-      this.#guard.failed(error);
+      this.#guard.reportFailure(error);
       const failure = unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
       for (const job of batch) job.reject(failure);
       settle.length = 0;
@@ -150,7 +150,7 @@ export class Writer {
       if (!this.#db.inTransaction) throw error;
       this.#sql.undo.run();
       this.#sql.release.run();
-      if (isStorageFailure(error)) this.#guard.failed(error);
+      if (isStorageFailure(error)) this.#guard.reportFailure(error);
       const refusal = error instanceof AppError || !isStorageFailure(error) ? error : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
       return () => job.reject(refusal);
     }

@@ -9,7 +9,7 @@ import type { Db } from "./database.ts";
 /** Characters that are kept at most; texts are what counts, a holder of a key stands for a few hundred. */
 const MOST_CHARACTERS = 4 << 20;
 
-export type Unchanged = {
+export type ReadCache = {
   /**
    * Looks whether anything was written, and forgets everything if so. @returns the state of the database, for `keep`: whatever
    * is read from now on is of this state or a later one.
@@ -23,7 +23,7 @@ export type Unchanged = {
   keep(key: string, value: unknown, characters: number, state: number): void;
 };
 
-export function createUnchanged(db: Db): Unchanged {
+export function createReadCache(db: Db): ReadCache {
   // Rows that this connection ever changed, and a number that changes with every commit of any other connection.
   const ours = db.prepare<[], number>("SELECT total_changes()").pluck();
   const others = db.prepare<[], number>("PRAGMA data_version").pluck();

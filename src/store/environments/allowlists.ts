@@ -3,7 +3,7 @@
  * entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
  */
 import type { Db, Sources } from "../db/database.ts";
-import type { stalenessStore } from "./stale-artifacts.ts";
+import type { staleArtifactStore } from "./stale-artifacts.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 
 export type AllowlistRow = {
@@ -27,7 +27,7 @@ const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_n
   .map((name) => `a.${name}`)
   .join(", ");
 
-export type AllowlistParts = { staleness: ReturnType<typeof stalenessStore>; triggers: ReturnType<typeof triggerStore> };
+export type AllowlistParts = { staleness: ReturnType<typeof staleArtifactStore>; triggers: ReturnType<typeof triggerStore> };
 
 export function allowlistStore(db: Db, { now, newId }: Sources, { staleness, triggers }: AllowlistParts) {
   const insert = db.prepare(

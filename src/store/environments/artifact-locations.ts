@@ -13,22 +13,22 @@ type Place = { environment_name: string; snapshot_index: number };
  * An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. `id` rises in
  * the order of recording, also where a clock that ran ahead gave a snapshot a later time than the next one.
  */
-type Move = Place & { id: number; timestamp: number; started: boolean };
+type ArtifactTransition = Place & { id: number; timestamp: number; started: boolean };
 /** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null where the reporter could not tell. */
 type FirstStart = { environment_name: string; created: number | null };
 
-export type Presence = {
+export type ArtifactLocations = {
   /** Where it runs, with the latest snapshot there. Of archived environments nobody knows any more: they are in neither list. */
   running: Place[];
   /** Where it ran and runs no more, with the snapshot that showed its exit. */
   exited: Place[];
   /** Oldest first. */
-  moves: Move[];
+  moves: ArtifactTransition[];
   firstStarts: FirstStart[];
 };
 
 /** What is known of it without looking at all that ever happened: the first starts may lie too far back. */
-export type RecentPresence = Omit<Presence, "firstStarts">;
+export type RecentArtifactLocations = Omit<ArtifactLocations, "firstStarts">;
 
 type PresenceRow = {
   id: number;
@@ -91,7 +91,7 @@ const PLACED = `FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environmen
 /** Rows of an environment that are looked at for what is recent. A job that starts every few minutes leaves hundreds a day. */
 const RECENT = 50;
 
-export function presenceStore(db: Db) {
+export function artifactLocationStore(db: Db) {
   const ofArtifact = db.prepare<[number, string], PresenceRow>(
     `${PRESENT}, x.last_index = ${OPEN} AS is_running ${PLACED}
      WHERE x.organization_id = ? AND x.fingerprint = ? AND (${MOVES} OR x.last_index = ${OPEN})
@@ -136,16 +136,16 @@ export function presenceStore(db: Db) {
     /** What runs of a repository: artifacts with a record that names it, in active environments. By environment and name. */
     ofRepo: (organizationId: number, repoId: number): LiveRow[] => ofRepo.all({ organization: organizationId, repo: repoId }),
     /** Where a fingerprint runs and ran in an organization; environments in the order in which they were made. */
-    ofArtifact(organizationId: number, fingerprint: string): Presence {
+    ofArtifact(organizationId: number, fingerprint: string): ArtifactLocations {
       const environments = Map.groupBy(ofArtifact.all(organizationId, fingerprint), ({ environment_id }) => environment_id);
-      const presence: Presence = { running: [], exited: [], moves: [], firstStarts: [] };
+      const presence: ArtifactLocations = { running: [], exited: [], moves: [], firstStarts: [] };
       for (const rows of environments.values()) tell(presence, rows);
       presence.moves.sort((a, b) => a.id - b.id);
       return presence;
     },
     /** As ofArtifact, but of each environment the latest moves only, so that what is read has a bound. */
-    recent(organizationId: number, fingerprint: string): RecentPresence {
-      const presence: Presence = { running: [], exited: [], moves: [], firstStarts: [] };
+    recent(organizationId: number, fingerprint: string): RecentArtifactLocations {
+      const presence: ArtifactLocations = { running: [], exited: [], moves: [], firstStarts: [] };
       for (let id = environmentBehind.get(organizationId, fingerprint, 0); id !== undefined; id = environmentBehind.get(organizationId, fingerprint, id))
         tell(presence, recentOfArtifact.all(organizationId, fingerprint, id).reverse());
       const { running, exited, moves } = presence;
@@ -161,7 +161,7 @@ export function presenceStore(db: Db) {
 }
 
 /** Adds what the rows of one environment tell, in the order of its snapshots. */
-function tell({ running, exited, moves, firstStarts }: Presence, rows: readonly PresenceRow[]): void {
+function tell({ running, exited, moves, firstStarts }: ArtifactLocations, rows: readonly PresenceRow[]): void {
   const [row] = rows;
   if (!row) return;
   const { environment_name, snapshot_count, archived_at } = row;

@@ -3,14 +3,14 @@
  * versions and attestations that decided, and whether judging them again gives the same. Reads, writes nothing. Whatever of
  * it is damaged is told in `problems` instead of being thrown, so that the rest can still be read.
  */
-import { unfold, verdictWithFlowNames, withFlowNames } from "../../domain/compliance/environment.ts";
-import type { Facts, FlowRecord, Judgement, KeptVerdict } from "../../domain/compliance/environment.ts";
+import { expandStoredVerdict, verdictWithFlowNames, withFlowNames } from "../../domain/compliance/environment.ts";
+import type { Facts, FlowRecord, Evaluation, StoredVerdict } from "../../domain/compliance/environment.ts";
 import { checkLogicalSnapshot, checkSnapshot, replay } from "../../domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../domain/compliance/replay.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import type { PolicyVerdict } from "../../domain/policy/evaluate.ts";
 import { reasons as reasonsOf } from "../../domain/policy/reasons.ts";
-import { booleanOf } from "../db/database.ts";
+import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { flowStore } from "../flows/flows.ts";
@@ -172,7 +172,7 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
   }
 
   function artifact(environment: EnvironmentRow, row: EvaluatedArtifactRow, known: (versionId: number) => ExplainedVersion): ExplainedArtifact {
-    const compliant = booleanOf(row.compliant);
+    const compliant = fromSqlBoolean(row.compliant);
     const problems: string[] = [];
     const explained: ExplainedArtifact = {
       row, exited: row.annotation === "exited", compliant, allowlist: entryOf(row, problems), facts: { flows: [] }, verdicts: [], attestations: new Map(), reasons: [], problems,
@@ -180,11 +180,11 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
     // Anything may be wrong with damaged JSON, and an evaluation that cannot be read has no better description than the error.
     try {
       explained.facts = JSON.parse(row.facts_json) as Facts;
-      const verdicts = JSON.parse(row.verdicts_json) as KeptVerdict[];
+      const verdicts = JSON.parse(row.verdicts_json) as StoredVerdict[];
       explained.reasons = JSON.parse(row.reasons_json) as string[];
       explained.attestations = attestationsOf(environment.organization_id, explained.facts, problems);
       const documentOf = (versionId: number): PolicyDocument => known(versionId).document ?? policies.parsed(versionId);
-      const kept: Judgement = { compliant, verdicts, reasons: [...explained.reasons] };
+      const kept: Evaluation = { compliant, verdicts, reasons: [...explained.reasons] };
       const again = replay({ artifact: row, facts: explained.facts, allowlisted: row.allowlist_id !== null, kept }, documentOf);
       for (const difference of again.differences) problems.push(difference);
       for (const verdict of verdicts) {
@@ -193,7 +193,7 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
           problems.push(`the verdict of policy '${verdict.policy}' version ${verdict.version} names version ${named.version} of '${named.policy}'`);
       }
       explained.verdicts = verdicts.map((verdict) => ({
-        version: known(verdict.version_id), verdict: unfold(verdict, documentOf(verdict.version_id), explained.facts),
+        version: known(verdict.version_id), verdict: expandStoredVerdict(verdict, documentOf(verdict.version_id), explained.facts),
       }));
     } catch (error) {
       problems.push(`the stored evaluation cannot be read: ${error instanceof Error ? error.message : String(error)}`);
@@ -308,7 +308,7 @@ export function problemsOf({ environment, snapshot, artifacts, members, problems
 }
 
 const verdictOf = (snapshot: SnapshotRow): SnapshotVerdict => ({
-  verdict: booleanOf(snapshot.compliant), compliant: snapshot.compliant_count, nonCompliant: snapshot.non_compliant_count, unknown: snapshot.unknown_count,
+  verdict: fromSqlBoolean(snapshot.compliant), compliant: snapshot.compliant_count, nonCompliant: snapshot.non_compliant_count, unknown: snapshot.unknown_count,
 });
 
 /** Whether the parts of facts that people are shown are what they should be. */

@@ -5,7 +5,7 @@
  */
 import { logicalState } from "../../domain/compliance/environment.ts";
 import type { clockStore } from "../db/clock.ts";
-import { booleanOf, integerOf } from "../db/database.ts";
+import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/database.ts";
 import type { Actor } from "./snapshot-recorder.ts";
 import { ADD_SETBACK } from "./snapshot-times.ts";
@@ -64,13 +64,13 @@ export function logicalSnapshotStore(
     }
     for (const { member_id, snapshot_count, position } of wanted.values()) show.run(group.id, member_id, snapshot_count, position, index);
 
-    const state = logicalState(members.map((member) => booleanOf(member.state)));
-    const compliant = integerOf(state);
+    const state = logicalState(members.map((member) => fromSqlBoolean(member.state)));
+    const compliant = toSqlBoolean(state);
     const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number => members.reduce((total, member) => total + (member[column] ?? 0), 0);
     const causeIndex = members.find(({ member_id }) => member_id === causeId)?.snapshot_count ?? 0;
     const time = clock.timeOfSnapshot(at, group.last_changed_at);
     addSnapshot.run(
-      group.id, index, time, compliant, sum("compliant_count"), sum("non_compliant_count"), sum("unknown_count"), actor.publicId, actor.shownName,
+      group.id, index, time, compliant, sum("compliant_count"), sum("non_compliant_count"), sum("unknown_count"), actor.publicId, actor.displayName,
       causeId, causeIndex,
     );
     if (time < (group.last_changed_at ?? 0)) addSetback.run(group.id, index, time);

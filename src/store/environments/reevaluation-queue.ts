@@ -6,7 +6,7 @@ import type { Db } from "../db/database.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { jobStore } from "../db/jobs.ts";
 import type { Actor } from "./snapshot-recorder.ts";
-import type { stalenessStore } from "./stale-artifacts.ts";
+import type { staleArtifactStore } from "./stale-artifacts.ts";
 
 /** Payload of the jobs of kind `reevaluate`: which environment, and what its snapshot tells of its cause. */
 export type ReevaluatePayload = {
@@ -20,7 +20,7 @@ export type ReevaluatePayload = {
   user_name: string;
 };
 
-export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof stalenessStore> };
+export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof staleArtifactStore> };
 
 export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts) {
   const using = db.prepare<[number], { id: number; snapshot_count: number }>(
@@ -29,7 +29,7 @@ export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts
   );
   /** Adds the job. @returns its id. */
   function ask({ id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">, cause: ReevaluatePayload["cause"], by: Actor): number {
-    const payload: ReevaluatePayload = { environment_id: id, snapshot_count, cause, user_id: by.publicId, user_name: by.shownName };
+    const payload: ReevaluatePayload = { environment_id: id, snapshot_count, cause, user_id: by.publicId, user_name: by.displayName };
     return jobs.add("reevaluate", payload);
   }
 

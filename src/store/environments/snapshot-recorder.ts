@@ -8,15 +8,15 @@
  * stored with the facts it was found on; a look that finds nothing new writes no row.
  */
 import { hash } from "node:crypto";
-import { environmentState, judgeInEnvironment, provenanceOf } from "../../domain/compliance/environment.ts";
-import type { AppliedPolicy, Facts, Judgement } from "../../domain/compliance/environment.ts";
+import { environmentState, evaluateInEnvironment, provenanceOf } from "../../domain/compliance/environment.ts";
+import type { AppliedPolicy, Facts, Evaluation } from "../../domain/compliance/environment.ts";
 import { evaluationMs } from "../../domain/policy/cost.ts";
 import { compareRunning, identityOf } from "../../domain/snapshot/diff.ts";
 import type { Annotated, Cause, Running } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
 import type { allowlistStore } from "./allowlists.ts";
 import type { clockStore } from "../db/clock.ts";
-import { booleanOf, integerOf } from "../db/database.ts";
+import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
 import type { Db, Sources } from "../db/database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { factStore } from "./compliance-facts.ts";
@@ -27,7 +27,7 @@ import { OPEN } from "./snapshots.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 
 /** Who reported, or changed the policies or the allowlist. */
-export type Actor = { publicId: string; shownName: string };
+export type Actor = { publicId: string; displayName: string };
 
 /** What ran in the latest snapshot. */
 type OpenRow = {
@@ -56,16 +56,16 @@ export type Survey = {
    * What the rest will cost: how many artifacts will be evaluated or written, one counted for each ARTIFACT_MS that
    * evaluating it may take.
    */
-  weight: number;
+  workload: number;
 };
 
 /** `previous`: the evaluation that the artifact has so far; `earlier`: its facts, null when they are damaged. */
-type Evaluation = Judgement & { facts: Facts; allowlistId: number | null; previous: StoredEvaluation | null; earlier: Facts | null };
-type StoredEvaluation = { facts_json: string; verdicts_json: string; allowlist_id: number | null };
+type RunningEvaluation = Evaluation & { facts: Facts; allowlistId: number | null; previous: StoredEvaluationRow | null; earlier: Facts | null };
+type StoredEvaluationRow = { facts_json: string; verdicts_json: string; allowlist_id: number | null };
 type Before = Running & { row: OpenRow };
-type After = Running & { present: Present; evaluation: Evaluation | null };
+type After = Running & { present: Present; evaluation: RunningEvaluation | null };
 
-export type Plan = { survey: Survey; snapshot: boolean; running: readonly Annotated<After>[]; exited: readonly Annotated<Before>[] };
+export type Plan = { readCurrent: Survey; snapshot: boolean; running: readonly Annotated<After>[]; exited: readonly Annotated<Before>[] };
 
 export type RecordingParts = {
   environments: ReturnType<typeof environmentStore>;
@@ -83,7 +83,7 @@ const ARTIFACT_MS = 0.2;
 /** Above this it is work for the thread anyway (jobs/recorder.ts), and counting flows is not free. */
 const MAX_COUNTED_WEIGHT = 100;
 
-export function recordingStore(
+export function snapshotRecorderStore(
   db: Db,
   { now }: Sources,
   { environments, policies, allowlists, facts, logical, triggers, clock }: RecordingParts,
@@ -96,7 +96,7 @@ export function recordingStore(
   const versionsOf = db.prepare<[number, number], { policy_versions_json: string }>(
     "SELECT policy_versions_json FROM snapshots WHERE environment_id = ? AND idx = ?",
   );
-  const stored = db.prepare<[number], StoredEvaluation>("SELECT facts_json, verdicts_json, allowlist_id FROM evaluations WHERE id = ?");
+  const stored = db.prepare<[number], StoredEvaluationRow>("SELECT facts_json, verdicts_json, allowlist_id FROM evaluations WHERE id = ?");
 
   const addEvaluation = db.prepare(
     "INSERT INTO evaluations (environment_id, compliant, allowlist_id, facts_json, verdicts_json, reasons_json) VALUES (?, ?, ?, ?, ?, ?)",
@@ -156,7 +156,7 @@ export function recordingStore(
     versionsOf.get(id, snapshot_count)?.policy_versions_json === JSON.stringify(policies.inForce(id).map(({ version_id }) => version_id));
 
   /** Reads what is stored. @param artifacts the report; null: what ran still runs. */
-  function survey(environment: EnvironmentRow, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Survey {
+  function readCurrent(environment: EnvironmentRow, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Survey {
     const first = environment.snapshot_count === 0;
     const before = first ? null : openRows.all(environment.id);
     const rows = new Map(before?.map((row) => [identityOf(row), row]));
@@ -182,7 +182,7 @@ export function recordingStore(
     return {
       environment, cause, policies: applied, versionsJson, before, after,
       digest: artifacts ? digestOf(artifacts) : (environment.running_digest ?? ""),
-      weight: weightOf(environment, applied, after, written),
+      workload: weightOf(environment, applied, after, written),
     };
   }
 
@@ -192,14 +192,14 @@ export function recordingStore(
    */
   function weightOf({ organization_id }: EnvironmentRow, applied: readonly AppliedPolicy[], after: readonly Present[], written: number): number {
     const perFlow = applied.reduce((sum, { document }) => sum + evaluationMs(document), 0);
-    let weight = written;
+    let workload = written;
     for (const present of after) {
-      if (weight > MAX_COUNTED_WEIGHT || perFlow === 0) break;
+      if (workload > MAX_COUNTED_WEIGHT || perFlow === 0) break;
       if (!present.evaluate) continue;
       const flows = Math.max(1, facts.countFlows(organization_id, present.fingerprint));
-      weight += Math.max(0, Math.floor((flows * perFlow) / ARTIFACT_MS) - 1);
+      workload += Math.max(0, Math.floor((flows * perFlow) / ARTIFACT_MS) - 1);
     }
-    return weight;
+    return workload;
   }
 
   /** Whether a survey, and what was planned on it, still holds. */
@@ -208,34 +208,34 @@ export function recordingStore(
     return snapshot_count === environment.snapshot_count && revision === environment.revision && archived_at === environment.archived_at;
   }
 
-  function evaluate(survey: Survey, { name, fingerprint, row }: Present): Evaluation {
+  function evaluate(survey: Survey, { name, fingerprint, row }: Present): RunningEvaluation {
     const { id, organization_id } = survey.environment;
     const previous = row ? (stored.get(row.evaluation_id) ?? null) : null;
     const found = facts.of(organization_id, fingerprint);
     const entry = allowlists.latest(id, fingerprint)?.id ?? null;
     const earlier = previous && readFacts(previous.facts_json);
     const known = earlier ? carryDeployments(found, earlier) : found;
-    return { ...judgeInEnvironment(survey.policies, { name, fingerprint }, known, entry !== null), facts: known, allowlistId: entry, previous, earlier };
+    return { ...evaluateInEnvironment(survey.policies, { name, fingerprint }, known, entry !== null), facts: known, allowlistId: entry, previous, earlier };
   }
 
   /** Evaluates what the survey found to be new or out of date, and compares. Reads, writes nothing. */
   function plan(found: Survey): Plan {
     const earlier = new Map<OpenRow, Before>();
     for (const row of found.before ?? [])
-      earlier.set(row, { name: row.name, fingerprint: row.fingerprint, instances: row.now, compliant: booleanOf(row.compliant), provenance: "", row });
+      earlier.set(row, { name: row.name, fingerprint: row.fingerprint, instances: row.now, compliant: fromSqlBoolean(row.compliant), provenance: "", row });
     const after = found.after.map((present): After => {
       const { name, fingerprint, instances, row } = present;
-      if (!present.evaluate && row) return { name, fingerprint, instances, compliant: booleanOf(row.compliant), provenance: "", present, evaluation: null };
+      if (!present.evaluate && row) return { name, fingerprint, instances, compliant: fromSqlBoolean(row.compliant), provenance: "", present, evaluation: null };
       const evaluation = evaluate(found, present);
       const before = row && earlier.get(row);
       if (before && evaluation.earlier) before.provenance = provenanceOf(evaluation.earlier);
       return { name, fingerprint, instances, compliant: evaluation.compliant, provenance: provenanceOf(evaluation.facts), present, evaluation };
     });
-    return { survey: found, ...compareRunning(found.before === null ? null : [...earlier.values()], after, found.cause) };
+    return { readCurrent: found, ...compareRunning(found.before === null ? null : [...earlier.values()], after, found.cause) };
   }
 
   /** Writes a plan that is current. @returns the index of the snapshot, null when none was made. */
-  function apply({ survey: { environment, cause, policies: applied, versionsJson, digest }, snapshot, running, exited }: Plan, actor: Actor): number | null {
+  function apply({ readCurrent: { environment, cause, policies: applied, versionsJson, digest }, snapshot, running, exited }: Plan, actor: Actor): number | null {
     const time = now();
     if (cause === "report") reported.run(time, environment.id);
     if (!snapshot) {
@@ -245,7 +245,7 @@ export function recordingStore(
     }
     const index = environment.snapshot_count + 1;
     const at = clock.timeOfSnapshot(time, environment.last_changed_at);
-    for (const item of running) place(environment, index, at, item);
+    for (const item of running) writeArtifact(environment, index, at, item);
     for (const { artifact, annotation, was, now: count } of exited) {
       const { row } = artifact;
       close.run(index - 1, row.id);
@@ -257,9 +257,9 @@ export function recordingStore(
     }
     const verdicts = running.map(({ artifact }) => artifact.compliant);
     const count = (wanted: boolean | null): number => verdicts.filter((compliant) => compliant === wanted).length;
-    const state = integerOf(environmentState(verdicts, applied.length));
+    const state = toSqlBoolean(environmentState(verdicts, applied.length));
     addSnapshot.run(
-      environment.id, index, at, cause, state, count(true), count(false), count(null), actor.publicId, actor.shownName, versionsJson,
+      environment.id, index, at, cause, state, count(true), count(false), count(null), actor.publicId, actor.displayName, versionsJson,
     );
     if (at < (environment.last_changed_at ?? 0)) addSetback.run(environment.id, index, at);
     advance.run(index, at, state, digest, environment.id);
@@ -270,37 +270,37 @@ export function recordingStore(
   }
 
   /** One running artifact of a new snapshot: a new row unless everything about it stayed the same. */
-  function place(environment: EnvironmentRow, index: number, at: number, { artifact, annotation, was, now: count }: Annotated<After>): void {
+  function writeArtifact(environment: EnvironmentRow, index: number, at: number, { artifact, annotation, was, now: count }: Annotated<After>): void {
     const { name, fingerprint, compliant, present, evaluation } = artifact;
     const { row, instancesJson } = present;
-    if (row === null && evaluation) evaluation.facts = deploy(environment, index, at, artifact, evaluation.facts);
-    const evaluationId = evaluation ? keep(environment.id, evaluation, row) : (row as OpenRow).evaluation_id;
+    if (row === null && evaluation) evaluation.facts = recordDeployments(environment, index, at, artifact, evaluation.facts);
+    const evaluationId = evaluation ? storeEvaluation(environment.id, evaluation, row) : (row as OpenRow).evaluation_id;
     if (row) {
       if (annotation === "unchanged" && evaluationId === row.evaluation_id && instancesJson === row.instances_json) return;
       close.run(index - 1, row.id);
     }
     const { lastInsertRowid } = addArtifact.run(
-      environment.organization_id, environment.id, index, OPEN, fingerprint, name, annotation, was, count, integerOf(compliant),
+      environment.organization_id, environment.id, index, OPEN, fingerprint, name, annotation, was, count, toSqlBoolean(compliant),
       evaluationId, row?.started_index ?? index, instancesJson,
     );
     if (annotation !== "unchanged") addEventRepos.run(index, lastInsertRowid, evaluationId);
   }
 
   /** The key of an evaluation: the one it had when nothing differs. */
-  function keep(environmentId: number, { facts: found, verdicts, reasons, compliant, allowlistId, previous }: Evaluation, row: OpenRow | null): number {
+  function storeEvaluation(environmentId: number, { facts: found, verdicts, reasons, compliant, allowlistId, previous }: RunningEvaluation, row: OpenRow | null): number {
     const factsJson = JSON.stringify(found);
     const verdictsJson = JSON.stringify(verdicts);
     if (row && previous?.facts_json === factsJson && previous.verdicts_json === verdictsJson && previous.allowlist_id === allowlistId) return row.evaluation_id;
-    return Number(addEvaluation.run(environmentId, integerOf(compliant), allowlistId, factsJson, verdictsJson, JSON.stringify(reasons)).lastInsertRowid);
+    return Number(addEvaluation.run(environmentId, toSqlBoolean(compliant), allowlistId, factsJson, verdictsJson, JSON.stringify(reasons)).lastInsertRowid);
   }
 
   /** Records that an artifact with provenance started, once for each of its flows. @returns the facts with these deployments. */
-  function deploy(environment: EnvironmentRow, index: number, at: number, { name, fingerprint, compliant }: After, { flows }: Facts): Facts {
+  function recordDeployments(environment: EnvironmentRow, index: number, at: number, { name, fingerprint, compliant }: After, { flows }: Facts): Facts {
     return {
       flows: flows.map((flow, ordinal) => {
         const before = flow.reference_name === null ? undefined : replaced.get(environment.id, flow.flow_id, flow.reference_name, fingerprint, index);
         const { lastInsertRowid } = addDeployment.run(
-          environment.organization_id, environment.id, index, at, fingerprint, name, integerOf(compliant), ordinal, before?.id ?? null, flow.artifact_id,
+          environment.organization_id, environment.id, index, at, fingerprint, name, toSqlBoolean(compliant), ordinal, before?.id ?? null, flow.artifact_id,
         );
         return { ...flow, deployment_id: Number(lastInsertRowid) };
       }),
@@ -310,7 +310,7 @@ export function recordingStore(
   return {
     isUnchanged,
     isUnderPolicies,
-    survey,
+    readCurrent: readCurrent,
     isCurrent,
     plan,
     apply,
@@ -318,7 +318,7 @@ export function recordingStore(
     touch: (environmentId: number): void => void reported.run(now(), environmentId),
     /** All steps in one, inside a write. @returns the index of the snapshot, null when none was made. */
     record(environment: EnvironmentRow, cause: Cause, artifacts: readonly ReportedArtifact[] | null, actor: Actor): number | null {
-      return apply(plan(survey(environment, cause, artifacts)), actor);
+      return apply(plan(readCurrent(environment, cause, artifacts)), actor);
     },
   };
 }

@@ -5,7 +5,7 @@
  * covers N. In its first snapshot a row has its own annotation, in the later ones it is unchanged.
  */
 import type { State } from "../../domain/compliance/artifact.ts";
-import type { Facts, KeptVerdict } from "../../domain/compliance/environment.ts";
+import type { Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
 import type { Annotation } from "../../domain/snapshot/diff.ts";
 import type { Db } from "../db/database.ts";
 import type { EnvironmentRow } from "./environments.ts";
@@ -63,7 +63,7 @@ export type SnapshotArtifactRow = {
 export type EvaluatedArtifactRow = SnapshotArtifactRow & { allowlist_id: number | null; facts_json: string; verdicts_json: string; reasons_json: string };
 
 /** What an evaluation was found on and what it found. */
-export type KeptEvaluation = { facts: Facts; verdicts: readonly KeptVerdict[] };
+export type KeptEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
 
 /** What a comparison of two snapshots looks at. */
 export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> & Pick<EvaluatedArtifactRow, "facts_json">;
@@ -249,7 +249,7 @@ const READ_BYTES = 4;
 /** @throws Error when the texts are not what evaluations keep. */
 function readEvaluation(factsJson: string, verdictsJson: string): KeptEvaluation {
   const facts = JSON.parse(factsJson) as Facts;
-  const verdicts = JSON.parse(verdictsJson) as KeptVerdict[];
+  const verdicts = JSON.parse(verdictsJson) as StoredVerdict[];
   const readable = facts.flows.every(({ artifact_id }) => typeof artifact_id === "number") && verdicts.every(({ version_id }) => typeof version_id === "number");
   if (!readable) throw new Error("the evaluation is damaged");
   return { facts, verdicts };

@@ -10,7 +10,7 @@ const RUNNING = "s.last_index = 9007199254740991";
 /** The update changes nothing; it makes a row that was there already come back too. */
 const MARK = "ON CONFLICT (environment_id, fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING environment_id";
 
-export function stalenessStore(db: Db) {
+export function staleArtifactStore(db: Db) {
   const ofTrail = db.prepare<[number], { environment_id: number }>(
     `INSERT INTO stale_artifacts (environment_id, fingerprint)
      SELECT DISTINCT s.environment_id, s.fingerprint
@@ -43,25 +43,25 @@ export function stalenessStore(db: Db) {
   );
   const move = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
 
-  function moved(marked: readonly { environment_id: number }[]): void {
+  function bumpRevisions(marked: readonly { environment_id: number }[]): void {
     if (marked.length === 0) return;
     for (const id of new Set(marked.map(({ environment_id }) => environment_id))) move.run(id);
   }
 
   return {
     /** Something in a trail changed: its artifacts, its attestations or its verdict. */
-    trailChanged: (trailId: number): void => moved(ofTrail.all(trailId)),
+    trailChanged: (trailId: number): void => bumpRevisions(ofTrail.all(trailId)),
     /** An artifact that was reported without a trail changed. */
-    artifactChanged: (artifactId: number): void => moved(ofArtifact.all(artifactId)),
+    artifactChanged: (artifactId: number): void => bumpRevisions(ofArtifact.all(artifactId)),
     /** Name or tags of a flow changed. */
-    flowChanged: (organizationId: number, flowId: number): void => moved(ofFlow.all({ organization: organizationId, flow: flowId })),
+    flowChanged: (organizationId: number, flowId: number): void => bumpRevisions(ofFlow.all({ organization: organizationId, flow: flowId })),
     /** An artifact was allowlisted in an environment, perhaps one that is about to start in a snapshot in the making. */
     allowlistChanged(environmentId: number, fingerprint: string): void {
       ofEnvironment.run(environmentId, fingerprint);
       move.run(environmentId);
     },
     /** Artifacts started with that snapshot, and facts about them may have changed after they were read. */
-    startedUnseen: (environmentId: number, index: number): void => moved(ofSnapshot.all(environmentId, index)),
+    markStartedSince: (environmentId: number, index: number): void => bumpRevisions(ofSnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
     policiesChanged: (environmentId: number): void => void move.run(environmentId),
   };

@@ -2,7 +2,7 @@
 import type { Db, Sources } from "../db/database.ts";
 import { orStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
-import type { stalenessStore } from "../environments/stale-artifacts.ts";
+import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagFilter, Tags } from "../db/tags.ts";
 
@@ -71,7 +71,7 @@ const listSql = (order: string): string =>
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 
-export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof stalenessStore>) {
+export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof staleArtifactStore>) {
   const named = nameTable<FlowRow>(db, { table: "flows", as: "flow", columns: COLUMNS, aliases: "flow_aliases", owner: "flow_id", kind: "Flow" });
   const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`);

@@ -11,7 +11,7 @@ import type { artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { Db } from "../db/database.ts";
 import type { flowStore } from "./flows.ts";
-import type { stalenessStore } from "../environments/stale-artifacts.ts";
+import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import type { templateStore } from "./templates.ts";
 
 export type EvaluationParts = {
@@ -19,7 +19,7 @@ export type EvaluationParts = {
   attestations: ReturnType<typeof attestationStore>;
   templates: ReturnType<typeof templateStore>;
   flows: ReturnType<typeof flowStore>;
-  staleness: ReturnType<typeof stalenessStore>;
+  staleness: ReturnType<typeof staleArtifactStore>;
 };
 
 export function evaluationStore(db: Db, { artifacts, attestations, templates, flows, staleness }: EvaluationParts) {

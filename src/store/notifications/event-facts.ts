@@ -3,10 +3,10 @@
  * those of the snapshot in question, which does not change any more; states in flows are those of now. Names are the present ones.
  */
 import type { Facts } from "../../domain/compliance/environment.ts";
-import type { ArtifactEvent, ArtifactFacts, FlowFacts, Moment, Provenance } from "../../domain/notification/event.ts";
+import type { ArtifactEvent, ArtifactFacts, FlowFacts, SnapshotRef, Provenance } from "../../domain/notification/event.ts";
 import type { ArtifactTrigger } from "../../domain/notification/triggers.ts";
 import { selectorColumn, selectorOf } from "../flows/artifact-selector.ts";
-import { booleanOf } from "../db/database.ts";
+import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/database.ts";
 import type { factStore } from "../environments/compliance-facts.ts";
 
@@ -27,7 +27,7 @@ type RecordRow = {
 
 /** Where the events of a snapshot are kept: of a logical environment, in the member whose snapshot caused it, `member` being its name. */
 type Source = { environmentId: number; index: number; member: string | null };
-export type SnapshotFacts = { moment: Moment; lastKnown: boolean | null; nonCompliant: number; source: Source };
+export type SnapshotFacts = { moment: SnapshotRef; lastKnown: boolean | null; nonCompliant: number; source: Source };
 export type KeyedEvent = ArtifactEvent & { id: number };
 
 const EVENTS = "s.environment_id = ? AND s.first_index = ? AND s.annotation <> 'unchanged'";
@@ -112,22 +112,22 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   }
 
   const eventOf = (member: string | null) => ({ facts_json, compliant, ...row }: EventRow): KeyedEvent => ({
-    ...row, compliant: booleanOf(compliant), provenance: provenanceIn(facts_json), member,
+    ...row, compliant: fromSqlBoolean(compliant), provenance: provenanceIn(facts_json), member,
   });
 
   /** A place in the history of an environment; index 0 for one without snapshots. */
-  function momentOf(environmentId: number, index: number): Moment {
+  function momentOf(environmentId: number, index: number): SnapshotRef {
     if (index === 0) return { ...found(placeOnly.get(environmentId), `environment ${environmentId}`), index, compliant: null };
     const { org, environment, compliant } = found(snapshot.get(environmentId, index), `snapshot ${index} of environment ${environmentId}`);
-    return { org, environment, index, compliant: booleanOf(compliant) };
+    return { org, environment, index, compliant: fromSqlBoolean(compliant) };
   }
 
   return {
     snapshot(environmentId: number, index: number): SnapshotFacts {
       const row = found(snapshot.get(environmentId, index), `snapshot ${index} of environment ${environmentId}`);
       return {
-        moment: { org: row.org, environment: row.environment, index, compliant: booleanOf(row.compliant) },
-        lastKnown: booleanOf(knownBefore.get(environmentId, index)?.compliant ?? null),
+        moment: { org: row.org, environment: row.environment, index, compliant: fromSqlBoolean(row.compliant) },
+        lastKnown: fromSqlBoolean(knownBefore.get(environmentId, index)?.compliant ?? null),
         nonCompliant: row.non_compliant_count,
         source: { environmentId: row.member_id ?? environmentId, index: row.member_index ?? index, member: row.member },
       };
@@ -142,7 +142,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
       return { events, total };
     },
     /** An entry of an allowlist, and what is known of its artifact now. */
-    allowed(environmentId: number, index: number, allowlistId: number): { moment: Moment; artifact: ArtifactFacts; by: string; reason: string } {
+    allowed(environmentId: number, index: number, allowlistId: number): { moment: SnapshotRef; artifact: ArtifactFacts; by: string; reason: string } {
       const row = found(entry.get(allowlistId), `entry ${allowlistId} of an allowlist`);
       const artifact = { name: row.artifact_name, fingerprint: row.fingerprint, provenance: provenanceOf(facts.of(row.organization_id, row.fingerprint)) };
       return { moment: momentOf(environmentId, index), artifact, by: row.user_name, reason: row.description };

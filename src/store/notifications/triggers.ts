@@ -13,7 +13,7 @@ import type { Db } from "../db/database.ts";
 import type { jobStore } from "../db/jobs.ts";
 
 /** What happened, by keys. `at`: epoch seconds; `index`: of the snapshot, or of the latest one then. */
-export type Happening =
+export type ChangeRef =
   | { type: "snapshot"; environment_id: number; index: number; at: number }
   | { type: "allowed"; environment_id: number; index: number; at: number; allowlist_id: number }
   | { type: "trail"; flow_id: number; trail_id: number; at: number; by: string }
@@ -24,7 +24,7 @@ export type Happening =
  * Payload of the jobs of kind `notify`. `actions`: numbers of those that listened. `after`: of a snapshot whose messages are made in
  * several turns, the event with which the turn before ended; null for the first turn.
  */
-export type NotifyPayload = Happening & { organization_id: number; actions: readonly number[]; after: number | null };
+export type NotifyPayload = ChangeRef & { organization_id: number; actions: readonly number[]; after: number | null };
 
 type Listener = { organization_id: number; number: number; triggers_json: string };
 
@@ -40,7 +40,7 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
   const groupsOf = db.prepare<[number], { id: number }>("SELECT logical_id AS id FROM environment_members WHERE member_id = ? ORDER BY logical_id");
   const latestIndex = db.prepare<[number], { snapshot_count: number }>("SELECT snapshot_count FROM environments WHERE id = ?");
 
-  function raise(listeners: readonly Listener[], triggers: readonly (EnvironmentTrigger | FlowTrigger)[], happening: Happening): void {
+  function raise(listeners: readonly Listener[], triggers: readonly (EnvironmentTrigger | FlowTrigger)[], happening: ChangeRef): void {
     // Not parsed: a damaged action must not refuse a report.
     const listening = listeners.filter(({ triggers_json }) => triggers.some((trigger) => triggers_json.includes(`"${trigger}"`)));
     const [first] = listening;

@@ -8,7 +8,7 @@ import { Ajv } from "ajv";
 import type { ErrorObject, Options, ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
-import { cut, excerpt } from "../../domain/text/excerpt.ts";
+import { truncate, excerpt } from "../../domain/text/excerpt.ts";
 
 /** A schema of a large report has hundreds of parts; this many compile in about half of the time that a check may take. */
 const MAX_PARTS = 10_000;
@@ -99,5 +99,5 @@ function problemOf({ keyword, message = "does not fit", params }: ErrorObject): 
   return message;
 }
 
-const show = (value: unknown): string => (typeof value === "string" ? `'${cut(value, 100)}'` : cut(JSON.stringify(value), 100));
+const show = (value: unknown): string => (typeof value === "string" ? `'${truncate(value, 100)}'` : truncate(JSON.stringify(value), 100));
 const line = (text: string): string => excerpt(text, MAX_LINE);

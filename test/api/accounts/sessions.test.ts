@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../../src/api/index.ts";
-import { writeUses } from "../../../src/server/scheduler.ts";
+import { flushLastUsed } from "../../../src/server/scheduler.ts";
 import { ROLES, allows, isOrgPermission } from "../../../src/domain/access.ts";
 import type { Role } from "../../../src/domain/access.ts";
 import { cookieDigest } from "../../../src/store/accounts/sessions.ts";
@@ -170,7 +170,7 @@ test("the last use of a session is written with those of keys", async () => {
   server.clock.at += 100;
   await by(admin, "GET", `/flows/${org}`);
   assert.is(used(), before, "a read writes nothing");
-  await writeUses(server);
+  await flushLastUsed(server);
   assert.ok(used() >= before + 100);
 });
 

@@ -18,7 +18,7 @@ const organizationOf = (at: At) => server.store.organizations.find(at.org) as { 
 const rowOf = (at: At, environment: string) => server.store.environments.require(organizationOf(at), environment);
 function runs(at: At, environment: string, ...fingerprints: string[]): void {
   const artifacts = fingerprints.map((fingerprint) => ({ name: fingerprint.slice(-4), fingerprint, instances: { created: [1] } }));
-  server.store.recording.record(rowOf(at, environment), "report", artifacts, { publicId: "reporter", shownName: "reporter" });
+  server.store.recording.record(rowOf(at, environment), "report", artifacts, { publicId: "reporter", displayName: "reporter" });
 }
 const audited = (at: At) =>
   (server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event = 'artifact.allowed' ORDER BY id").all(organizationOf(at).id) as Json[]).map(

@@ -20,7 +20,7 @@ function runs(at: At, environment: string, fingerprints: readonly string[], time
   server.clock.at = time - 1;
   const artifacts = fingerprints.map((fingerprint) => ({ name: `run-${fingerprint.slice(-4)}`, fingerprint, instances: { created: [1] } }));
   const row = server.store.environments.require(organizationOf(at), environment);
-  server.store.recording.record(row, "report", artifacts, { publicId: "reporter", shownName: "reporter" });
+  server.store.recording.record(row, "report", artifacts, { publicId: "reporter", displayName: "reporter" });
   return server.store.environments.get(row.id).last_changed_at as number;
 }
 const shown = (deployments: Json[]) => deployments.map(({ environment_name, fingerprint }) => [environment_name, fingerprint]);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { getEnvAuditlog } from "../../../src/api/environments/environment-auditlog.ts";
-import type { Context } from "../../../src/api/context.ts";
+import type { OperationContext } from "../../../src/api/context.ts";
 import type { Stream } from "../../../src/http/operation.ts";
 import { EPOCH, fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
@@ -187,7 +187,7 @@ test("a client that leaves ends the reading, also where the filter leaves every 
   };
   const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
   const { handle } = getEnvAuditlog;
-  const reply = handle({ store, organization, now: () => server.clock.at } as unknown as Context, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
+  const reply = handle({ store, organization, now: () => server.clock.at } as unknown as OperationContext, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
   const stream = (await (reply as { stream: Stream }).stream.open(new AbortController().signal)).resume();
   await once(stream, "close");
   assert.is(looks, 3);

@@ -8,7 +8,7 @@ import type { TestServer } from "../../given.ts";
 
 type At = { org: string; key: string };
 
-export const REPORTER = { publicId: "reporter-id", shownName: "Reporter" };
+export const REPORTER = { publicId: "reporter-id", displayName: "Reporter" };
 
 export function runningIn({ store, db, clock }: TestServer) {
   const organizationId = ({ org }: At): number => (store.organizations.find(org) as { id: number }).id;
@@ -16,7 +16,7 @@ export function runningIn({ store, db, clock }: TestServer) {
 
   function look(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): number | null {
     const { recording, environments } = store;
-    return recording.apply(recording.plan(recording.survey(environments.get(environmentId), cause, artifacts)), REPORTER);
+    return recording.apply(recording.plan(recording.readCurrent(environments.get(environmentId), cause, artifacts)), REPORTER);
   }
 
   return {

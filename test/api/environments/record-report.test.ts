@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { contextFactory } from "../../../src/api/context.ts";
-import type { Context, ContextParts } from "../../../src/api/context.ts";
+import type { OperationContext, OperationContextParts } from "../../../src/api/context.ts";
 import { prepareReport, recordReport } from "../../../src/api/environments/record-report.ts";
 import { runtime } from "../../runtime.ts";
 import { opened } from "../../store/given.ts";
@@ -14,15 +14,15 @@ function world() {
   const { store, organizationId, clock } = house;
   const given: number[] = [];
   const organization = store.organizations.find("acme");
-  const recorder: Context["recorder"] = {
-    takes: (weight) => weight > 64,
+  const recorder: OperationContext["recorder"] = {
+    accepts: (weight) => weight > 64,
     reads: true,
     report: async ({ artifacts }) => (given.push(artifacts.length), { planned: true, index: 7 }),
-    text: async () => ({ planned: true, index: null }),
+    recordRaw: async () => ({ planned: true, index: null }),
   };
-  const context = contextFactory({ store, recorder, now: () => clock.at } as ContextParts)({
+  const context = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts)({
     requestId: "r",
-    caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", shownName: "Ada", keyPublicId: "k" },
+    caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
     membership: { organizationId, role: "admin", isPublic: false, features: [], organization: organization as NonNullable<typeof organization> },
     operationId: "k8s_report",
     event: "environment.reported",
@@ -30,8 +30,8 @@ function world() {
     baseUrl: "http://assay.test",
   });
   let surveys = 0;
-  const { survey } = store.recording;
-  store.recording.survey = (...asked) => ((surveys += 1), survey(...asked));
+  const { readCurrent: survey } = store.recording;
+  store.recording.readCurrent = (...asked) => ((surveys += 1), survey(...asked));
   return { ...house, ...runtime(house), context, given, surveys: () => surveys };
 }
 

@@ -112,7 +112,7 @@ test("a snapshot is shown whole: artifacts with their provenance, verdicts, poli
     index: 1, is_latest: true, timestamp: world.times(at, environment)[0], next_snapshot_timestamp: null, type: "K8S", compliant: false,
     artifact_compliance_count: { true: 0, false: 2, null: 0 },
     html_url: `${HOST}/${at.org}/environments/${environment}/1`,
-    user_id: REPORTER.publicId, user_name: REPORTER.shownName,
+    user_id: REPORTER.publicId, user_name: REPORTER.displayName,
     applied_policies: [
       {
         id: policyId(policy), name: policy, version: 1,
@@ -413,7 +413,7 @@ test("a snapshot of a logical environment merges its members, and tells what hap
   const times = world.times(at, group);
   assert.equal(
     [third.index, third.is_latest, third.timestamp, third.next_snapshot_timestamp, third.type, third.compliant, third.artifact_compliance_count, third.user_name],
-    [3, false, times[2], times[3], "logical", false, { true: 0, false: 2, null: 0 }, REPORTER.shownName],
+    [3, false, times[2], times[3], "logical", false, { true: 0, false: 2, null: 0 }, REPORTER.displayName],
   );
   assert.is(third.html_url, `${HOST}/${at.org}/environments/${group}/3`);
   assert.equal(

@@ -7,7 +7,7 @@ import { inDirectory } from "../in-process.ts";
 
 export const A = "a".repeat(64);
 export const B = "b".repeat(64);
-const ADA = { publicId: "ada-id", shownName: "Ada" };
+const ADA = { publicId: "ada-id", displayName: "Ada" };
 
 /** Organization acme with environment prod (K8S), a flow and words to make more of both. */
 export function world() {

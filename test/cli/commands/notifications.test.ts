@@ -93,7 +93,7 @@ test("what was committed before the process ended is told by the next one", () =
       const { id } = store.environments.create(organization.id, { name: "prod", type: "server", description: "", includeScaling: false, requireProvenance: false });
       const targets = [{ type: "WEBHOOK" as const, target: { type: "WEBHOOK" as const, webhook: hook.url } }];
       store.actions.create(organization.id, "env", { name: "a", triggers: ["ON_STARTED_ARTIFACT"], places: [id], targets, newSecret: () => "s" }, { user: "ada", fromChat: false });
-      store.recording.record(store.environments.get(id), "report", [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "u", shownName: "U" });
+      store.recording.record(store.environments.get(id), "report", [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "u", displayName: "U" });
       // Somebody had begun with it when the process ended.
       store.jobs.lease("notify", 9e9, 60, 1);
       db.exec("COMMIT");

@@ -13,7 +13,7 @@ import { randomOf } from "../../crash/load.ts";
 import { opened } from "../../store/given.ts";
 
 const test = suite("diagnostics/verify/verify");
-const ADA = { publicId: "ada-id", shownName: "Ada" };
+const ADA = { publicId: "ada-id", displayName: "Ada" };
 const OPEN = "9007199254740991";
 
 /** A random history of three environments in two groups, one of them archived in the end, with everything that makes snapshots. */

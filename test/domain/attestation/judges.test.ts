@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { judgeDecision } from "../../../src/domain/attestation/decision.ts";
 import { judgeGeneric } from "../../../src/domain/attestation/generic.ts";
 import { judgeJira } from "../../../src/domain/attestation/jira.ts";
-import type { Judgement } from "../../../src/domain/attestation/verdict.ts";
+import type { AttestationVerdict } from "../../../src/domain/attestation/verdict.ts";
 import { judgeJunit } from "../../../src/domain/attestation/junit.ts";
 import { judgeOverride } from "../../../src/domain/attestation/override.ts";
 import { judgePullRequest } from "../../../src/domain/attestation/pull-request.ts";
@@ -12,11 +12,11 @@ import { judgeSonar } from "../../../src/domain/attestation/sonar.ts";
 
 const test = suite("domain/attestation/judges");
 
-const junit = (...suites: [failures: number, errors: number, skipped: number][]): Judgement =>
+const junit = (...suites: [failures: number, errors: number, skipped: number][]): AttestationVerdict =>
   judgeJunit({
     junit_results: suites.map(([failures, errors, skipped], index) => ({ name: `s${index}`, failures, errors, skipped, total: 9, duration: 0.5 })),
   });
-const snyk = (...results: [high: number, medium: number, low: number][]): Judgement =>
+const snyk = (...results: [high: number, medium: number, low: number][]): AttestationVerdict =>
   judgeSnyk({
     snyk_results: {
       schema_version: 1,
@@ -24,19 +24,19 @@ const snyk = (...results: [high: number, medium: number, low: number][]): Judgem
       results: results.map(([high_count, medium_count, low_count]) => ({ high_count, medium_count, low_count })),
     },
   });
-const failedScan = (status: string, taskId: string | null): Judgement =>
+const failedScan = (status: string, taskId: string | null): AttestationVerdict =>
   judgeSonar({
     sonar_results: { status, taskId, project: { key: "k", url: "u" }, qualityGate: { status: "OK", conditions: [] } },
   });
-const sonar = (qualityGate?: { status: string; conditions: [] } | null): Judgement =>
+const sonar = (qualityGate?: { status: string; conditions: [] } | null): AttestationVerdict =>
   judgeSonar({ sonar_results: { analysedAt: "", revision: "", project: { key: "k", url: "u" }, ...(qualityGate === undefined ? {} : { qualityGate }) } });
 const gate = (status: string): { status: string; conditions: [] } => ({ status, conditions: [] });
-const jira = (...exists: boolean[]): Judgement =>
+const jira = (...exists: boolean[]): AttestationVerdict =>
   judgeJira({ jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_url: "", issue_exists })) });
 const pull = { url: "https://h/1", state: "CLOSED", author: "", approvers: null, commits: [] };
 
 // Reasons are empty exactly for what is compliant.
-const table: [what: string, judgement: Judgement, reasons: string[]][] = [
+const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] = [
   ["generic as given: yes", judgeGeneric({ is_compliant: true }), []],
   ["generic as given: no", judgeGeneric({ is_compliant: false }), ["Reported as not compliant"]],
   ["junit: all passed, some skipped", junit([0, 0, 5], [0, 0, 0]), []],

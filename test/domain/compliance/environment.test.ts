@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { environmentState, judgeInEnvironment, logicalState, provenanceOf, subjectOf, unfold } from "../../../src/domain/compliance/environment.ts";
+import { environmentState, evaluateInEnvironment, logicalState, provenanceOf, subjectOf, expandStoredVerdict } from "../../../src/domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, FlowRecord } from "../../../src/domain/compliance/environment.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import { evaluatePolicy } from "../../../src/domain/policy/evaluate.ts";
@@ -57,15 +57,15 @@ for (const [what, facts] of situations) {
   const subject = subjectOf(ARTIFACT, facts);
 
   test(`${what}: kept verdicts unfold to what the policies gave`, () => {
-    const { verdicts } = judgeInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
+    const { verdicts } = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
     assert.equal(
-      verdicts.map((verdict, place) => unfold(verdict, ([...ALL, FAILING][place] as AppliedPolicy).document, facts)),
+      verdicts.map((verdict, place) => expandStoredVerdict(verdict, ([...ALL, FAILING][place] as AppliedPolicy).document, facts)),
       [...ALL, FAILING].map(({ document }) => evaluatePolicy(document, subject)),
     );
   });
 
   test(`${what}: all policies must be satisfied, each is kept and gives its reasons`, () => {
-    const { compliant, verdicts, reasons: why } = judgeInEnvironment(ALL, ARTIFACT, facts, false);
+    const { compliant, verdicts, reasons: why } = evaluateInEnvironment(ALL, ARTIFACT, facts, false);
     const given = ALL.map(({ policyName, document }) => ({ policyName, verdict: evaluatePolicy(document, subject) }));
     assert.is(compliant, given.every(({ verdict }) => verdict.status === "COMPLIANT"));
     assert.equal(why, given.flatMap(({ verdict, policyName }) => reasons(verdict, policyName)));
@@ -76,40 +76,40 @@ for (const [what, facts] of situations) {
   });
 
   test(`${what}: kept as text and judged again it gives the same`, () => {
-    const judged = judgeInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
-    const again = judgeInEnvironment([...ALL, FAILING], ARTIFACT, throughText(facts), false);
+    const judged = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
+    const again = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, throughText(facts), false);
     assert.equal(again, judged);
     assert.is(JSON.stringify(again), JSON.stringify(judged));
     assert.equal(throughText(judged), judged);
     assert.is(provenanceOf(throughText(facts)), provenanceOf(facts));
     throughText(judged).verdicts.forEach((verdict, place) => {
       const { document } = [...ALL, FAILING][place] as AppliedPolicy;
-      assert.equal(unfold(verdict, document, throughText(facts)), evaluatePolicy(document, subject));
+      assert.equal(expandStoredVerdict(verdict, document, throughText(facts)), evaluatePolicy(document, subject));
     });
   });
 
   test(`${what}: without policies the verdict is unknown`, () => {
-    for (const allowlisted of [false, true]) assert.equal(judgeInEnvironment([], ARTIFACT, facts, allowlisted), { compliant: null, verdicts: [], reasons: [] });
+    for (const allowlisted of [false, true]) assert.equal(evaluateInEnvironment([], ARTIFACT, facts, allowlisted), { compliant: null, verdicts: [], reasons: [] });
   });
 
   test(`${what}: the allowlist makes up for everything, and hides nothing`, () => {
-    const judged = judgeInEnvironment(ALL, ARTIFACT, facts, false);
-    assert.equal(judgeInEnvironment(ALL, ARTIFACT, facts, true), { ...judged, compliant: true });
+    const judged = evaluateInEnvironment(ALL, ARTIFACT, facts, false);
+    assert.equal(evaluateInEnvironment(ALL, ARTIFACT, facts, true), { ...judged, compliant: true });
   });
 }
 
 test("one sentence for each failure, by policy", () => {
-  assert.equal(judgeInEnvironment([PROVENANCE, JUNIT, NONE], ARTIFACT, NOTHING, false).reasons, [
+  assert.equal(evaluateInEnvironment([PROVENANCE, JUNIT, NONE], ARTIFACT, NOTHING, false).reasons, [
     "Policy 'provenance' requires provenance, but the artifact was not reported to any flow.",
     "Policy 'junit' requires a compliant junit attestation named 'unit', but the artifact was not reported to any flow.",
   ]);
-  assert.is(judgeInEnvironment([PROVENANCE, TRAIL, JUNIT, CONTROL], ARTIFACT, good, false).compliant, true);
-  assert.equal(judgeInEnvironment([PROVENANCE, TRAIL, JUNIT, CONTROL], ARTIFACT, good, false).reasons, []);
+  assert.is(evaluateInEnvironment([PROVENANCE, TRAIL, JUNIT, CONTROL], ARTIFACT, good, false).compliant, true);
+  assert.equal(evaluateInEnvironment([PROVENANCE, TRAIL, JUNIT, CONTROL], ARTIFACT, good, false).reasons, []);
 });
 
 test("what is kept of a verdict", () => {
   const facts: Facts = { flows: [reported("old", { trail_id: null, trail: null }), reported("build", { candidates: [attested({ attestationId: "the-id" })] })] };
-  assert.equal(judgeInEnvironment([JUNIT], ARTIFACT, facts, false).verdicts, [
+  assert.equal(evaluateInEnvironment([JUNIT], ARTIFACT, facts, false).verdicts, [
     {
       policy: "junit", version_id: JUNIT.versionId, version: 3, status: "NON-COMPLIANT",
       rules: [
@@ -120,18 +120,18 @@ test("what is kept of a verdict", () => {
       rules_version: 2,
     },
   ]);
-  assert.equal(judgeInEnvironment([PROVENANCE], ARTIFACT, NOTHING, false).verdicts[0]?.rules[0], {
+  assert.equal(evaluateInEnvironment([PROVENANCE], ARTIFACT, NOTHING, false).verdicts[0]?.rules[0], {
     satisfied: false, resolutions: [{ type: "missing_provenance", flow: null }],
   });
 });
 
 test("a kept verdict of another version's rules is not shown as if it were this one's", () => {
-  const [verdict] = judgeInEnvironment([JUNIT], ARTIFACT, good, false).verdicts;
-  assert.throws(() => unfold(verdict as NonNullable<typeof verdict>, NONE.document, good), /version 3 of policy 'junit' has no rule 3/);
+  const [verdict] = evaluateInEnvironment([JUNIT], ARTIFACT, good, false).verdicts;
+  assert.throws(() => expandStoredVerdict(verdict as NonNullable<typeof verdict>, NONE.document, good), /version 3 of policy 'junit' has no rule 3/);
 });
 
 test("an expression that fails is kept with its error", () => {
-  const { verdicts, reasons: why } = judgeInEnvironment([FAILING], ARTIFACT, good, false);
+  const { verdicts, reasons: why } = evaluateInEnvironment([FAILING], ARTIFACT, good, false);
   const error = "flow itself cannot be compared (at character 6 of: flow == 'x')";
   assert.equal(verdicts[0]?.rules[0], { satisfied: false, resolutions: [{ type: "missing_provenance", flow: 0, error }] });
   assert.is(why[0], `Policy 'failing' requires provenance, but its condition failed for flow 'build': ${error}.`);
@@ -140,9 +140,9 @@ test("an expression that fails is kept with its error", () => {
 test("expressions see the name under which the artifact runs, and the flow's own where it has none", () => {
   const own = policy("own", "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: junit, if: artifact.name == 'web.tar'}]}");
   const facts: Facts = { flows: [reported("build")] };
-  assert.is(judgeInEnvironment([own], ARTIFACT, facts, false).compliant, true);
-  assert.is(judgeInEnvironment([own], { ...ARTIFACT, name: "web.tar" }, facts, false).compliant, false);
-  assert.is(judgeInEnvironment([own], { ...ARTIFACT, name: "" }, facts, false).compliant, false);
+  assert.is(evaluateInEnvironment([own], ARTIFACT, facts, false).compliant, true);
+  assert.is(evaluateInEnvironment([own], { ...ARTIFACT, name: "web.tar" }, facts, false).compliant, false);
+  assert.is(evaluateInEnvironment([own], { ...ARTIFACT, name: "" }, facts, false).compliant, false);
 });
 
 const base = reported("build", { candidates: [attested({ attestationId: "1" }), attested({ attestationId: "2" })] });

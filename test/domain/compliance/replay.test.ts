@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { judgeInEnvironment } from "../../../src/domain/compliance/environment.ts";
-import type { AppliedPolicy, Facts, FlowRecord, Judgement, KeptVerdict } from "../../../src/domain/compliance/environment.ts";
+import { evaluateInEnvironment } from "../../../src/domain/compliance/environment.ts";
+import type { AppliedPolicy, Facts, FlowRecord, Evaluation, StoredVerdict } from "../../../src/domain/compliance/environment.ts";
 import { checkLogicalSnapshot, checkSnapshot, replay, verdictWord } from "../../../src/domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../../src/domain/compliance/replay.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
@@ -37,7 +37,7 @@ const BAD: Facts = { flows: [flow([unit(false)])] };
 
 /** As the database gives it back. */
 const throughText = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
-const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Judgement => throughText(judgeInEnvironment(policies, ARTIFACT, facts, allowlisted));
+const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Evaluation => throughText(evaluateInEnvironment(policies, ARTIFACT, facts, allowlisted));
 
 test("what was kept is found again, with and without policies, provenance and allowlist", () => {
   for (const policies of [[], [TESTS], POLICIES])
@@ -57,13 +57,13 @@ test("the order of keys is no difference", () => {
 const JUDGED = "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow 'build' is not compliant.";
 
 test("every change of what is stored is told", () => {
-  const differences = (kept: Judgement, facts: Facts = BAD, allowlisted = false): string[] => {
+  const differences = (kept: Evaluation, facts: Facts = BAD, allowlisted = false): string[] => {
     const { same, differences: found } = replay({ artifact: ARTIFACT, facts, allowlisted, kept }, documentOf);
     assert.is(same, found.length === 0);
     return found;
   };
   const kept = keep([TESTS], BAD);
-  const changed = (change: (copy: Judgement & { verdicts: any[] }) => void): Judgement => {
+  const changed = (change: (copy: Evaluation & { verdicts: any[] }) => void): Evaluation => {
     const copy = throughText(kept);
     change(copy);
     return copy;
@@ -88,7 +88,7 @@ test("every change of what is stored is told", () => {
 });
 
 test("a condition that failed is compared with its error", () => {
-  const kept = throughText(keep([FAILS], GOOD)) as Judgement & { verdicts: any[] };
+  const kept = throughText(keep([FAILS], GOOD)) as Evaluation & { verdicts: any[] };
   const error = kept.verdicts[0].rules[2].resolutions[0].error as string;
   assert.ok(error);
   kept.verdicts[0].rules[2].resolutions[0].error = "another";
@@ -99,7 +99,7 @@ test("a condition that failed is compared with its error", () => {
 
 const WITHOUT_TRAIL: Facts = { flows: [{ ...flow([]), trail_id: null, trail: null }] };
 /** What a program with version 1 of the rules stored about an artifact that is COMPLIANT in its flow, without a trail. */
-const STORED_UNDER_VERSION_1: Judgement = {
+const STORED_UNDER_VERSION_1: Evaluation = {
   compliant: false,
   verdicts: [{
     policy: "trail", version_id: 9, version: 3, status: "NON-COMPLIANT",
@@ -120,18 +120,18 @@ test("a verdict is replayed under the evaluation rules that produced it", () => 
 });
 
 test("the evaluation rules of a stored verdict cannot be exchanged unnoticed", () => {
-  const differences = (kept: Judgement) => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf).differences;
+  const differences = (kept: Evaluation) => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf).differences;
   const [stored] = STORED_UNDER_VERSION_1.verdicts;
-  assert.is(differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as KeptVerdict), rules_version: 2 }] })[0],
+  assert.is(differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as StoredVerdict), rules_version: 2 }] })[0],
     "policy 'trail' version 3 is stored as NON-COMPLIANT, and is COMPLIANT when judged again");
-  const { rules_version: _, ...withoutVersion } = keep([TRAIL], WITHOUT_TRAIL).verdicts[0] as KeptVerdict;
+  const { rules_version: _, ...withoutVersion } = keep([TRAIL], WITHOUT_TRAIL).verdicts[0] as StoredVerdict;
   assert.is(differences({ ...keep([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
     "policy 'trail' version 3 is stored as COMPLIANT, and is NON-COMPLIANT when judged again");
 });
 
 test("evaluation rules that this program does not have are an error, not a verdict", () => {
   for (const rules_version of [0, 3, "2"] as unknown as (1 | 2)[]) {
-    const kept = { ...STORED_UNDER_VERSION_1, verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as KeptVerdict), rules_version }] };
+    const kept = { ...STORED_UNDER_VERSION_1, verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as StoredVerdict), rules_version }] };
     assert.throws(
       () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf),
       new RegExp(`policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has versions 1 to 2`),

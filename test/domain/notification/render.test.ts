@@ -4,14 +4,14 @@ import * as assert from "uvu/assert";
 import { urlsFor } from "../../../src/contract/urls.ts";
 import { messageTo, noticeLetter, snapshotLetter } from "../../../src/domain/notification/render.ts";
 import { expiryLetter, expiryPayload } from "../../../src/domain/notification/key-expiry.ts";
-import { MOST_LINES, chatBody, letter, mail } from "../../../src/domain/notification/chat-and-mail.ts";
+import { MOST_LINES, chatBody, renderMessage, mail } from "../../../src/domain/notification/chat-and-mail.ts";
 import { artifactNotice, environmentNotice } from "../../../src/domain/notification/event.ts";
-import type { ArtifactEvent, Moment } from "../../../src/domain/notification/event.ts";
+import type { ArtifactEvent, SnapshotRef } from "../../../src/domain/notification/event.ts";
 import { webhookPayload } from "../../../src/domain/notification/webhook.ts";
 
 const test = suite("domain/notification/render");
 const links = urlsFor("https://assay.example.com");
-const moment: Moment = { org: "acme", environment: "prod", index: 42, compliant: false };
+const moment: SnapshotRef = { org: "acme", environment: "prod", index: 42, compliant: false };
 const sender = { org: "acme", action: "alerts", number: 7 };
 const AT = 1_700_000_000.75;
 const started = (name: string): ArtifactEvent => ({ name, fingerprint: "f".repeat(64), annotation: "started-non-compliant", was: 0, now: 2, compliant: false, provenance: null, member: null });
@@ -66,7 +66,7 @@ test("what users wrote makes no markup, no mention, no link and no header", () =
   assert.not.match(html, /<img|<!channel|'1'|onerror="/);
   assert.match(html, /&lt;img src=x onerror=&quot;alert\(&#39;1&#39;\)&quot;&gt;&amp;&lt;!channel&gt;/);
   assert.is(text.split("\n").filter((line) => line.startsWith("Bcc:")).length, 0);
-  const subjects = mail(letter({ heading: "a\r\nBcc: x@y.z", lines: [], link: { url: PAGE, text: "x" }, footer: "f" })).subject;
+  const subjects = mail(renderMessage({ heading: "a\r\nBcc: x@y.z", lines: [], link: { url: PAGE, text: "x" }, footer: "f" })).subject;
   assert.is(subjects, "a Bcc: x@y.z");
   // Machines get the text as it is.
   assert.is((webhookPayload(notice, links)["artifact"] as { name: string }).name, hostile);

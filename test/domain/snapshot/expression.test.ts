@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { labelOf, parseBound, parseInterval, parsePosition, parseSnappish, resolvePosition, resolveRange, type Position } from "../../../src/domain/snapshot/expression.ts";
+import { labelOf, parseBound, parseInterval, parsePosition, parseSnapshotExpression, resolvePosition, resolveRange, type Position } from "../../../src/domain/snapshot/expression.ts";
 
 const test = suite("domain/snapshot/expression");
 
@@ -98,21 +98,21 @@ const sides: [string, string, Position][] = [
   ["old~-1", "old~-1", index(-1)],
   [`prod~${huge}`, "prod", behind(LIMIT)],
 ];
-for (const [text, environment, position] of sides) test(`${short(text)} is a side of a diff`, () => assert.equal(parseSnappish(text, NOW), { environment, position }));
+for (const [text, environment, position] of sides) test(`${short(text)} is a side of a diff`, () => assert.equal(parseSnapshotExpression(text, NOW), { environment, position }));
 
 const noSides = [
   "", "#1", "~1", "@{now}", "-prod", ".prod", "_prod", "prod ", "pr od", "prod/1", "prod\n", "pröd", "prod#", "prod#x", "prod#1#2", "prod#1~2", "prod#~1",
   "prod##1", "prod#1@{now}", "prod@now", "prod@", "prod@{}", "prod@{yesterday}", "prod@{now}#1", "prod@{now}~1", "prod@{now}@{now}", "prod{now}", "prod}",
   "prod@{2023-02-30T00:00:00}", "prod# 1", "prod#+1",
 ];
-for (const text of noSides) test(`${JSON.stringify(text)} is no side of a diff`, () => assert.is(parseSnappish(text, NOW), null));
+for (const text of noSides) test(`${JSON.stringify(text)} is no side of a diff`, () => assert.is(parseSnapshotExpression(text, NOW), null));
 
 test("long texts are read in one pass", () => {
   for (const sign of ["~", "#", "@{", "}", ".", "1", "-"]) {
     const text = sign.repeat(200_000);
     for (const whole of [text, `prod${text}`, `@{${text}}`, `1..${text}`]) {
       parsePosition(whole, NOW);
-      parseSnappish(whole, NOW);
+      parseSnapshotExpression(whole, NOW);
       parseInterval(whole, NOW);
       parseBound(whole, NOW);
     }

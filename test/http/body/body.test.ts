@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { gzipSync } from "node:zlib";
 import Koa from "koa";
-import { listen, unlisten } from "../../../src/server/listener.ts";
+import { listen, closeListener } from "../../../src/server/listener.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { BOUNDARY, CLOSING, chunk, dial, exchange, field, file, head, holdings, logged, part, until } from "../socket.ts";
@@ -235,7 +235,7 @@ test("a request that does not arrive in its time is refused with 408, with and w
     const answer = await exchange(slow.url, bytes);
     answers(answer, 408, { message: "The request did not arrive in time" });
   }
-  await unlisten(slow.server, 1);
+  await closeListener(slow.server, 1);
 });
 
 // --- forms: POST generic takes data_json and attachment_file

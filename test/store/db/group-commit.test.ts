@@ -3,11 +3,11 @@ import * as assert from "uvu/assert";
 import { notFound } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import type { Db } from "../../../src/store/db/database.ts";
-import { Writer } from "../../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
 
 const test = suite("store/db/group-commit");
 
-function given(): { db: Db; writer: Writer; batches: number[]; add(n: number): () => number; all(): unknown[] } {
+function given(): { db: Db; writer: GroupCommitWriter; batches: number[]; add(n: number): () => number; all(): unknown[] } {
   const db = openMemory();
   db.exec("CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT");
   const batches: number[] = [];
@@ -15,7 +15,7 @@ function given(): { db: Db; writer: Writer; batches: number[]; add(n: number): (
   return {
     db,
     // A clock that stands still: a busy machine would end a batch early.
-    writer: new Writer(db, (size) => batches.push(size), () => 0),
+    writer: new GroupCommitWriter(db, (size) => batches.push(size), () => 0),
     batches,
     add: (n) => () => Number(insert.run(n).lastInsertRowid),
     all: () => db.prepare("SELECT n FROM t ORDER BY n").pluck().all(),
@@ -78,9 +78,9 @@ test("more than a batch holds is committed in several", async () => {
 test("drained resolves after the last commit", async () => {
   const { writer, add, all } = given();
   void writer.run(add(1));
-  await writer.drained();
+  await writer.idle();
   assert.equal(all(), [1]);
-  await writer.drained();
+  await writer.idle();
 });
 
 test("while the right to write is lent nothing is written; what came before is committed, what comes meanwhile waits", async () => {
@@ -91,7 +91,7 @@ test("while the right to write is lent nothing is written; what came before is c
   let began = (): void => undefined;
   const beginning = new Promise<void>((resolve) => (began = resolve));
   const loan = writer
-    .lend(() => {
+    .withExclusiveWrite(() => {
       order.push(`lent, in a transaction: ${db.inTransaction}`);
       began();
       return new Promise<string>((resolve) => (giveBack = () => resolve("done")));
@@ -102,17 +102,17 @@ test("while the right to write is lent nothing is written; what came before is c
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
   assert.equal(all(), [1]);
   giveBack();
-  await Promise.all([before, loan, during, writer.drained()]);
+  await Promise.all([before, loan, during, writer.idle()]);
   assert.equal(order, ["lent, in a transaction: false", "before", "done", "during"]);
   assert.equal(all(), [1, 2]);
 });
 
 test("a loan that fails tells its borrower, and writing goes on", async () => {
   const { writer, add, all } = given();
-  const [loan, write] = await Promise.allSettled([writer.lend(() => Promise.reject(new Error("the thread died"))), writer.run(add(1))]);
+  const [loan, write] = await Promise.allSettled([writer.withExclusiveWrite(() => Promise.reject(new Error("the thread died"))), writer.run(add(1))]);
   assert.is((loan as PromiseRejectedResult).reason.message, "the thread died");
   assert.is(write?.status, "fulfilled");
-  await writer.drained();
+  await writer.idle();
   assert.equal(all(), [1]);
 });
 

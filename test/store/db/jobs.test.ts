@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { badRequest } from "../../../src/errors.ts";
 import type { JobRow } from "../../../src/store/db/jobs.ts";
-import { Writer } from "../../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
 import { opened, plan } from "../given.ts";
 
 const test = suite("store/db/jobs");
@@ -136,7 +136,7 @@ test("jobs that are due from a time on can be made due at an earlier one, whatev
 
 test("a write that is undone adds no job", async () => {
   const { db, store } = opened();
-  const writer = new Writer(db);
+  const writer = new GroupCommitWriter(db);
   assert.is(store.jobs.wereAdded(), false);
   const outcomes = await Promise.allSettled([
     writer.run(() => {

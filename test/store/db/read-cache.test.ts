@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openDatabase } from "../../../src/store/db/database.ts";
-import { createUnchanged } from "../../../src/store/db/read-cache.ts";
+import { createReadCache } from "../../../src/store/db/read-cache.ts";
 
 const test = suite("store/db/read-cache");
 
@@ -24,7 +24,7 @@ function world(body: (house: ReturnType<typeof open>) => void): void {
 function open(directory: string) {
   const [ours, other] = [openDatabase(directory, 1), openDatabase(directory, 1)];
   const write = (db: typeof ours, name: string) => db.prepare("INSERT INTO templates (public_id, content) VALUES (?, '')").run(name);
-  const unchanged = createUnchanged(ours);
+  const unchanged = createReadCache(ours);
   const look = (): unknown => (unchanged.refresh(), unchanged.get("k"));
   const keep = (): void => unchanged.keep("k", "v", 1, unchanged.refresh());
   return { ours, other, write, unchanged, look, keep };

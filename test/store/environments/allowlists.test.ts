@@ -13,7 +13,7 @@ function world() {
     store.allowlists.allow(row, { fingerprint, artifact_name: "app", description, user_id: "u-1", user_name: "Ada" });
   const report = (name: string, ...fingerprints: string[]) => {
     const artifacts = fingerprints.map((fingerprint) => ({ name: fingerprint[0] as string, fingerprint, instances: { created: [1] } }));
-    return store.recording.record(store.environments.require({ id: organizationId, name: "acme" }, name), "report", artifacts, { publicId: "r", shownName: "reporter" });
+    return store.recording.record(store.environments.require({ id: organizationId, name: "acme" }, name), "report", artifacts, { publicId: "r", displayName: "reporter" });
   };
   const stale = () => db.prepare("SELECT environment_id, fingerprint FROM stale_artifacts ORDER BY 1, 2").raw().all();
   return { ...house, environment, allow, report, stale };

@@ -9,7 +9,7 @@ import type { EnvironmentType } from "../../../src/store/environments/environmen
 import { digestOf } from "../../../src/store/environments/snapshot-recorder.ts";
 import { opened } from "../given.ts";
 
-const WHO = ["Ada", "Eve", "ci"].map((shownName) => ({ publicId: `${shownName}-id`, shownName }));
+const WHO = ["Ada", "Eve", "ci"].map((displayName) => ({ publicId: `${displayName}-id`, displayName }));
 
 /** Rules of every kind, with expressions that hold, that do not, and that fail. */
 const POLICIES = [

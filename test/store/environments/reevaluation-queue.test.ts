@@ -30,7 +30,7 @@ test("a new version asks for every active environment that uses the policy, once
   env("theirs", [otherId]);
   env("old", [policyId], 5);
   const staging = env("staging", [policyId]);
-  const jobs = store.reevaluation.policyVersion(policyId, { publicId: "u-1", shownName: "Ann" });
+  const jobs = store.reevaluation.policyVersion(policyId, { publicId: "u-1", displayName: "Ann" });
   assert.equal(
     jobs.map((id) => store.jobs.get(id)).map((job) => [job?.kind, job?.attempts, JSON.parse(job?.payload_json ?? "null")]),
     [prod, staging].map((id) => ["reevaluate", 0, { environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: "u-1", user_name: "Ann" }]),
@@ -41,7 +41,7 @@ test("a new version asks for every active environment that uses the policy, once
 test("a policy that nobody uses asks for nothing", () => {
   const { store, policyId, otherId, env, revisions } = given();
   env("prod", [otherId]);
-  assert.equal(store.reevaluation.policyVersion(policyId, { publicId: "u-1", shownName: "Ann" }), []);
+  assert.equal(store.reevaluation.policyVersion(policyId, { publicId: "u-1", displayName: "Ann" }), []);
   assert.equal(store.jobs.kinds(), []);
   assert.equal(revisions(), [["prod", 7]]);
 });

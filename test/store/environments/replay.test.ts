@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { environmentState, judgeInEnvironment, logicalState, provenanceOf } from "../../../src/domain/compliance/environment.ts";
-import type { AppliedPolicy, Facts, Judgement, KeptVerdict } from "../../../src/domain/compliance/environment.ts";
+import { environmentState, evaluateInEnvironment, logicalState, provenanceOf } from "../../../src/domain/compliance/environment.ts";
+import type { AppliedPolicy, Facts, Evaluation, StoredVerdict } from "../../../src/domain/compliance/environment.ts";
 import { replay } from "../../../src/domain/compliance/replay.ts";
 import { problemsOf } from "../../../src/store/environments/explanations.ts";
 import type { Explanation } from "../../../src/store/environments/explanations.ts";
@@ -30,9 +30,9 @@ function judgeFromScratch({ db, store, organizationId }: World, environment: num
     if (!version) throw new Error("every policy of a history has a version");
     return { policyName: name, versionId: version.id, version: version.version, document: store.policies.parsed(version.id) };
   });
-  return (artifact: { name: string; fingerprint: string }): Judgement & { facts: Facts } => {
+  return (artifact: { name: string; fingerprint: string }): Evaluation & { facts: Facts } => {
     const found = facts.of(organizationId, artifact.fingerprint);
-    return { ...judgeInEnvironment(policies, artifact, found, store.allowlists.latest(environment, artifact.fingerprint) !== null), facts: found };
+    return { ...evaluateInEnvironment(policies, artifact, found, store.allowlists.latest(environment, artifact.fingerprint) !== null), facts: found };
   };
 }
 
@@ -89,7 +89,7 @@ for (const seed of SEEDS) {
     for (const row of kept) {
       assert.type(row.name, "string", `evaluation ${row.id} is the verdict of nothing`);
       assert.is(row.shown, row.compliant);
-      const verdicts = JSON.parse(row.verdicts_json) as KeptVerdict[];
+      const verdicts = JSON.parse(row.verdicts_json) as StoredVerdict[];
       const again = replay(
         { artifact: row, facts: JSON.parse(row.facts_json), allowlisted: row.allowlist_id !== null, kept: { compliant: booleanOf(row.compliant), verdicts, reasons: JSON.parse(row.reasons_json) } },
         store.policies.parsed,

@@ -8,7 +8,7 @@ import { opened, scans } from "../given.ts";
 const test = suite("store/environments/snapshot-recorder");
 const A = "a".repeat(64);
 const B = "b".repeat(64);
-const ADA = { publicId: "ada-id", shownName: "Ada" };
+const ADA = { publicId: "ada-id", displayName: "Ada" };
 
 /** What a report says: a name, a fingerprint and the starts of the instances. */
 const runs = (name: string, fingerprint: string, ...created: number[]): ReportedArtifact => ({ name, fingerprint, instances: { created: created.length > 0 ? created : [100] } });
@@ -284,9 +284,9 @@ test("a survey that was overtaken is not current; one that was not can be applie
   const { store, environment, report, build } = world();
   const env = environment();
   report(env, runs("app", A));
-  const survey = () => store.recording.survey(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
+  const survey = () => store.recording.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
   const [first, second] = [survey(), survey()];
-  assert.equal([first.weight, store.recording.isCurrent(first)], [1, true]);
+  assert.equal([first.workload, store.recording.isCurrent(first)], [1, true]);
   assert.is(store.recording.apply(store.recording.plan(first), ADA), 2);
   assert.is(store.recording.isCurrent(second), false);
   const third = survey();

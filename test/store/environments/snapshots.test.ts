@@ -5,7 +5,7 @@ import { opened, plan, scans } from "../given.ts";
 
 const test = suite("store/environments/snapshots");
 const print = (n: number): string => n.toString(16).padStart(64, "a");
-const actor = { publicId: "u", shownName: "ada" };
+const actor = { publicId: "u", displayName: "ada" };
 
 /** A store with environments by name, and reports of `name: instances` with fingerprints by name. */
 function world() {
@@ -20,7 +20,7 @@ function world() {
     const artifacts = Object.entries(what).map(([name, count]): ReportedArtifact => ({
       name, fingerprint: print(name.charCodeAt(0)), instances: { created: Array.from({ length: count }, () => 5) },
     }));
-    return store.recording.apply(store.recording.plan(store.recording.survey(store.environments.get(id), "report", artifacts)), actor);
+    return store.recording.apply(store.recording.plan(store.recording.readCurrent(store.environments.get(id), "report", artifacts)), actor);
   };
   return { ...given, environment, report };
 }

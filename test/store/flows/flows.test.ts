@@ -4,7 +4,7 @@ import { AppError } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import type { Db } from "../../../src/store/db/database.ts";
 import { flowStore } from "../../../src/store/flows/flows.ts";
-import { stalenessStore } from "../../../src/store/environments/stale-artifacts.ts";
+import { staleArtifactStore } from "../../../src/store/environments/stale-artifacts.ts";
 import type { FlowRow } from "../../../src/store/flows/flows.ts";
 import { openStore } from "../../../src/store/index.ts";
 import { salvage, templateStore } from "../../../src/store/flows/templates.ts";
@@ -169,7 +169,7 @@ function plans(): Map<string, string[]> {
     },
   }) as Db;
   const sources = { now: () => 0, newId: () => "" };
-  flowStore(watched, sources, stalenessStore(db));
+  flowStore(watched, sources, staleArtifactStore(db));
   templateStore(watched, sources);
   return new Map(
     statements.map((sql) => {

@@ -6,7 +6,7 @@ import { serializePolicy } from "../../../src/domain/policy/stored.ts";
 import { AppError } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import { openStore } from "../../../src/store/index.ts";
-import { Writer } from "../../../src/store/db/group-commit.ts";
+import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
 
 const test = suite("store/policies/policies");
 
@@ -229,7 +229,7 @@ test("a stored text that is no valid policy is told apart from one that is gone"
 
 test("a put that is undone leaves nothing, its neighbours in the batch stay", async () => {
   const { db, policies, put, versions } = open();
-  const writer = new Writer(db);
+  const writer = new GroupCommitWriter(db);
   const outcomes = await Promise.allSettled([
     writer.run(() => put("", V1)),
     writer.run(() => {

@@ -88,7 +88,7 @@ export function built(world: ArbitraryWorld) {
   clock.at = start + 100 * DAY;
   const environment = house.physical[0] as number;
   const ran = [...new Set(world.running)].map((fingerprint) => ({ name: `late-${fingerprint}`, fingerprint: fingerprint.toString(16).padStart(64, "f"), instances: { created: [clock.at] } }));
-  if (ran.length > 0) store.recording.record(store.environments.get(environment), "report", ran, { publicId: "ci", shownName: "ci" });
+  if (ran.length > 0) store.recording.record(store.environments.get(environment), "report", ran, { publicId: "ci", displayName: "ci" });
 
   const retention = retentionOf(house);
   const days = ({ trails, evidence }: { trails: number | null; evidence: number | null }) => ({ trails, evidence: trails !== null && evidence !== null && evidence >= trails ? null : evidence });

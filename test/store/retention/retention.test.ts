@@ -142,7 +142,7 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
   const hold = retention.rules.hold({ organizationId, flowId: flow.id }, store.trails.find(flow.id, "held"), { reason: "case 7", by: "legal" });
   store.jobs.add("notify", { type: "trail", organization_id: organizationId, actions: [1], flow_id: flow.id, trail_id: told, at: 1, by: "ada" }, 0);
   const environment = store.environments.create(organizationId, { name: "prod", type: "K8S", description: "", includeScaling: false, requireProvenance: false });
-  store.recording.record(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "ci", shownName: "ci" });
+  store.recording.record(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "ci", displayName: "ci" });
   assert.equal(keptOf(house), [{
     trails: 1, held: 1, ran: 1, referenced: 1, shared: 0,
     by: [`held: hold ${hold}: case 7`, "ran: an artifact of it ran in snapshot prod#1", "told: other records, or messages that are to be made, refer to it"],
@@ -222,7 +222,7 @@ test("what happens after the plan is seen under the write lock: an artifact that
   trail("goes", 60, ["c"]);
   const plan = planOf(house, retention);
   const environment = store.environments.create(organizationId, { name: "prod", type: "K8S", description: "", includeScaling: false, requireProvenance: false });
-  store.recording.record(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "ci", shownName: "ci" });
+  store.recording.record(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "ci", displayName: "ci" });
   store.trails.addEvent(event, "x", NOW, {});
   trail("new", 1, ["b"], null, house.another("other").id);
   const done = await carriedOut(house, retention, plan);
@@ -235,7 +235,7 @@ test("a snapshot that was planned on what is deleted meanwhile begins anew", asy
   const { trail, retention, organizationId, store } = house;
   trail("old", 60, ["a"]);
   const environment = store.environments.create(organizationId, { name: "prod", type: "K8S", description: "", includeScaling: false, requireProvenance: false });
-  const survey = store.recording.survey(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }]);
+  const survey = store.recording.readCurrent(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }]);
   assert.ok(store.recording.isCurrent(survey));
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
   assert.not(store.recording.isCurrent(survey));
