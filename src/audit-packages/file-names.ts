@@ -44,7 +44,7 @@ function cutTo(name: string): string {
  * Where the content with this digest lies. Content decides, so that a file that was attached many times is there once, and
  * names that become the same, also on a disk that does not tell upper from lower case, can only be names of the same bytes.
  */
-export const evidenceMember = (digest: string, filename: string | null): string => `evidence/${digest}/${safeFileName(filename ?? "file")}`;
+export const evidenceFileName = (digest: string, filename: string | null): string => `evidence/${digest}/${safeFileName(filename ?? "file")}`;
 
 /** Names of policies, types and templates have a grammar of their own; `~` and dots are all that is odd in it. */
 export const policyMember = (name: string, version: number): string => `policies/${safeFileName(name)}/v${version}.yml`;

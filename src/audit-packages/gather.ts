@@ -14,26 +14,26 @@ import type { PackageSubject } from "../store/flows/audit-packages.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { TrailEventRow, TrailRow } from "../store/flows/trails.ts";
 import type { EvidenceFiles, EvidenceState } from "./evidence.ts";
-import { evidenceMember, policyMember, templateMember, typeMember } from "./file-names.ts";
+import { evidenceFileName, policyMember, templateMember, typeMember } from "./file-names.ts";
 import { jsonWithList } from "./members.ts";
 import type { Members } from "./members.ts";
 import { readable, readableTexts, tellArtifact, tellAttestation, tellControl, tellPolicy, tellRun, tellType } from "./records.ts";
 import { fewLines, reportAttestation, sampler, shortText } from "./report.ts";
-import type { About, LostEvidence, Report, ReportedAllowance, ReportedArtifact, ReportedAttestation, ReportedRun, ReportedTrail } from "./report.ts";
+import type { About, LostEvidence, AuditReport, ReportedAllowance, ReportArtifact, ReportedAttestation, ReportedRun, ReportedTrail } from "./report.ts";
 
 /** What the report lists of each kind, at most. */
 const LISTED = { trails: 50, artifacts: 200, attestations: 500, runs: 200, allowances: 100, lost: 200 };
 
-export function gather(showing: PresenterContext, subject: PackageSubject, files: EvidenceFiles, members: Members | null): Report {
+export function gather(showing: PresenterContext, subject: PackageSubject, files: EvidenceFiles, members: Members | null): AuditReport {
   const { store, organization } = showing;
   const source = store.auditPackages;
   const trails = sampler<ReportedTrail>(LISTED.trails, "last");
-  const artifacts = sampler<ReportedArtifact>(LISTED.artifacts, "last");
+  const artifacts = sampler<ReportArtifact>(LISTED.artifacts, "last");
   const attestations = sampler<ReportedAttestation>(LISTED.attestations, "last");
   const runs = sampler<ReportedRun>(LISTED.runs, "last");
   const allowances = sampler<ReportedAllowance>(LISTED.allowances, "last");
   const lost = sampler<LostEvidence>(LISTED.lost);
-  const report: Report = {
+  const report: AuditReport = {
     about: aboutOf(showing, subject), asOf: 0, trails, artifacts, attestations, runs, allowances, events: 0, deployments: 0, evidence: { files: 0, bytes: 0 }, lost,
   };
   const templates = new Set<string>();
@@ -211,7 +211,7 @@ function* evidenceIn({ store }: PresenterContext, subject: PackageSubject, files
   let digest = "";
   let given = new Set<string>();
   for (const file of store.auditPackages.evidence(subject)) {
-    const name = evidenceMember(file.digest, file.filename);
+    const name = evidenceFileName(file.digest, file.filename);
     // One content under names that become the same is one member.
     if (file.digest !== digest) [digest, given] = [file.digest, new Set()];
     if (given.has(name)) continue;

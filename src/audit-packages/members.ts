@@ -7,7 +7,7 @@ import { openSpool } from "./spool.ts";
 import type { Spool } from "./spool.ts";
 
 /** `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `at`: where in the spool, null for evidence, whose digest is its address. */
-export type Member = { name: string; size: number; sha256: string; mtime: number | null; at: number | null };
+export type PackageMember = { name: string; size: number; sha256: string; mtime: number | null; at: number | null };
 
 export type Members = {
   /** Adds a member of that text. */
@@ -21,9 +21,9 @@ export type Members = {
   /** Members that `add` adds stand before all that are there. */
   putInFront(add: () => void): void;
   /** All members in the order of the archive. */
-  all(): Generator<Member, void, undefined>;
+  all(): Generator<PackageMember, void, undefined>;
   /** The content of a member that is not evidence. */
-  content(member: Member): Iterable<Uint8Array>;
+  content(member: PackageMember): Iterable<Uint8Array>;
   close(): void;
 };
 
@@ -34,10 +34,10 @@ export function createMembers(path: (name: string) => string): Members {
   const contents = openSpool(path("contents"));
   const list = beside(contents, () => openSpool(path("list")));
   const scratch = Buffer.allocUnsafeSlow(SCRATCH);
-  let front: Member[] = [];
-  let collected: Member[] | null = null;
+  let front: PackageMember[] = [];
+  let collected: PackageMember[] | null = null;
 
-  function enter(member: Member): void {
+  function enter(member: PackageMember): void {
     if (collected) collected.push(member);
     else list.write(Buffer.from(`${JSON.stringify(member)}\n`));
   }
@@ -73,7 +73,7 @@ export function createMembers(path: (name: string) => string): Members {
     },
     *all() {
       yield* front;
-      for (const line of linesOf(list.read(0, list.size))) yield JSON.parse(line) as Member;
+      for (const line of linesOf(list.read(0, list.size))) yield JSON.parse(line) as PackageMember;
     },
     content: ({ at, size }) => (at === null ? [] : contents.read(at, at + size)),
     close() {

@@ -12,9 +12,9 @@ import type { EvidenceFiles } from "./evidence.ts";
 import { gather, lostEvidence } from "./gather.ts";
 import { gzip } from "../archive/gzip.ts";
 import { createMembers, jsonList } from "./members.ts";
-import type { Member, Members } from "./members.ts";
+import type { PackageMember, Members } from "./members.ts";
 import { readme } from "./readme.ts";
-import type { LostEvidence, Report } from "./report.ts";
+import type { LostEvidence, AuditReport } from "./report.ts";
 import { tar } from "../archive/tar.ts";
 import type { TarEntry } from "../archive/tar.ts";
 
@@ -26,7 +26,7 @@ export type Making = {
   subject: PackageSubject;
   files: EvidenceFiles;
   /** The readable report as PDF. */
-  render: (report: Report) => Uint8Array;
+  render: (report: AuditReport) => Uint8Array;
 };
 
 /** Made on demand; whoever gives it up before its end calls `return`. An empty piece: the next bytes are not here yet, ask again later. */
@@ -60,7 +60,7 @@ export function packageBytes({ showing, subject, files, render }: Making, path: 
   }
 }
 
-function* sent(members: Members, { about, asOf }: Report, files: EvidenceFiles): Bytes {
+function* sent(members: Members, { about, asOf }: AuditReport, files: EvidenceFiles): Bytes {
   try {
     yield* gzip(tar(entries(members, { directory: auditPackageName(about), asOf }, files)));
   } finally {
@@ -84,7 +84,7 @@ function* entries(
   }
 }
 
-function* manifest({ about, asOf, lost }: Report, members: Members, all: () => Iterable<LostEvidence>): Generator<string> {
+function* manifest({ about, asOf, lost }: AuditReport, members: Members, all: () => Iterable<LostEvidence>): Generator<string> {
   const head = { format: "assay-audit-package", format_version: FORMAT_VERSION, about, as_of: asOf };
   yield JSON.stringify(head, null, 2).slice(0, -"\n}".length);
   yield ',\n  "not_included": ';
@@ -95,7 +95,7 @@ function* manifest({ about, asOf, lost }: Report, members: Members, all: () => I
 }
 
 /** As sha256sum writes it. No name holds a line break or a backslash, which it would escape. */
-const sums = (members: Members): Iterable<string> => mapped(members.all(), ({ name, sha256 }: Member) => `${sha256}  ${name}\n`);
+const sums = (members: Members): Iterable<string> => mapped(members.all(), ({ name, sha256 }: PackageMember) => `${sha256}  ${name}\n`);
 
 function* mapped<From, To>(items: Iterable<From>, as: (item: From) => To): Generator<To, void, undefined> {
   for (const item of items) yield as(item);

@@ -1,5 +1,5 @@
 /** The page of a package for whoever opens it without knowing Assay. */
-import type { Report } from "./report.ts";
+import type { AuditReport } from "./report.ts";
 
 export const utc = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
@@ -11,10 +11,10 @@ export function sizeText(bytes: number): string {
 }
 
 /** A number with what it counts. */
-export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+export const countText = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 /** @param pdf name of the readable report */
-export function readme({ about, asOf, events, evidence, lost, artifacts, attestations }: Report, pdf: string): string {
+export function readme({ about, asOf, events, evidence, lost, artifacts, attestations }: AuditReport, pdf: string): string {
   const trail = about.kind === "trail";
   const subject = trail ? `trail '${about.trail}' of flow '${about.flow}'` : `artifact '${about.filename}' in flow '${about.flow}'`;
   const members: [string, string][] = [
@@ -44,8 +44,8 @@ export function readme({ about, asOf, events, evidence, lost, artifacts, attesta
     about.url,
     "",
     `It tells what was recorded until ${utc(asOf)}: ${[
-      ...(trail ? [counted(events, "event")] : []), counted(artifacts.total, "artifact record"), counted(attestations.total, "attestation"),
-      `${counted(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}`,
+      ...(trail ? [countText(events, "event")] : []), countText(artifacts.total, "artifact record"), countText(attestations.total, "attestation"),
+      `${countText(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}`,
     ].join(", ")}.`,
     "All of it was read at one moment. A package of the same records has the same bytes.",
     "",
@@ -73,7 +73,7 @@ export function readme({ about, asOf, events, evidence, lost, artifacts, attesta
   ].join("\n");
 }
 
-function lostLines({ lost }: Pick<Report, "lost">): string[] {
+function lostLines({ lost }: Pick<AuditReport, "lost">): string[] {
   if (lost.total === 0) return [];
   const listed = lost.items.map(({ name, state, size }) => `  ${state.padEnd(7)}  ${name} (${size} bytes)`);
   return [

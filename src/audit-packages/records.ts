@@ -9,11 +9,11 @@ import type { Facts, StoredVerdict } from "../domain/compliance/environment.ts";
 import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
-import type { AttestationExtras, ControlRow, ControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/flows/audit-packages.ts";
+import type { AttestationExtras, PackagedControlRow, PackagedControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/flows/audit-packages.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
 import { OPEN } from "../store/environments/snapshots.ts";
 import type { EvidenceState } from "./evidence.ts";
-import { evidenceMember, policyMember, typeMember } from "./file-names.ts";
+import { evidenceFileName, policyMember, typeMember } from "./file-names.ts";
 
 /** The value of a JSON column, null where it cannot be read. */
 export function readable<T>(json: string | null): T | null {
@@ -57,7 +57,7 @@ export function tellAttestation(showing: PresenterContext, row: PlacedAttestatio
       control_version: row.control_version,
       custom_type_version: extras.type_version,
       evidence: row.evidence_digest === null ? deletedEvidence(row, extras) : {
-        member: evidence === "included" ? evidenceMember(row.evidence_digest, row.evidence_filename) : null,
+        member: evidence === "included" ? evidenceFileName(row.evidence_digest, row.evidence_filename) : null,
         state: evidence,
         uploaded_as: row.evidence_filename,
         content_type: row.evidence_content_type,
@@ -90,7 +90,7 @@ export function tellArtifact(showing: PresenterContext, row: PlacedArtifactRow) 
 }
 
 /** true, false and null in words. */
-export const verdictWord = (compliant: boolean | null): string => (compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT");
+export const recordVerdictWord = (compliant: boolean | null): string => (compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT");
 
 export type Run = ReturnType<typeof tellRun>;
 
@@ -117,7 +117,7 @@ export function tellRun(
     last_snapshot: isNow ? null : { index: row.last_index, ended_at: row.ended },
     is_running: isNow && row.now > 0,
     event: { type: row.annotation, instances_before: row.was, instances: row.now },
-    verdict: verdictWord(fromSqlBoolean(row.compliant)),
+    verdict: recordVerdictWord(fromSqlBoolean(row.compliant)),
     is_compliant: fromSqlBoolean(row.compliant),
     reasons: renamed ?? readableTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
@@ -164,7 +164,7 @@ export const tellType = (row: UsedTypeRow) => ({
   summary: readable(row.summary_json),
 });
 
-export const tellControl = ({ identifier, archived, versions }: ControlRow & { versions: readonly ControlVersionRow[] }) => ({
+export const tellControl = ({ identifier, archived, versions }: PackagedControlRow & { versions: readonly PackagedControlVersionRow[] }) => ({
   identifier,
   archived: archived === 1,
   versions: versions.map(({ links_json, ...version }) => ({ ...version, links: readable(links_json) })),

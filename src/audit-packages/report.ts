@@ -30,7 +30,7 @@ export type ReportedTrail = {
   status: TrailStatus | null;
 };
 
-export type ReportedArtifact = {
+export type ReportArtifact = {
   name: string;
   fingerprint: string;
   filename: string;
@@ -64,13 +64,13 @@ export type ReportedRun = Run;
 export type ReportedAllowance = { environment: string; artifact: string; fingerprint: string; reason: string; by: string; at: number };
 export type LostEvidence = { name: string; digest: string; size: number; state: EvidenceState };
 
-export type Report = {
+export type AuditReport = {
   about: About;
   /** Epoch seconds of the last thing that the package tells. */
   asOf: number;
   /** One for a trail; for an artifact, the trails to which it was reported. */
   trails: Sample<ReportedTrail>;
-  artifacts: Sample<ReportedArtifact>;
+  artifacts: Sample<ReportArtifact>;
   attestations: Sample<ReportedAttestation>;
   runs: Sample<ReportedRun>;
   allowances: Sample<ReportedAllowance>;

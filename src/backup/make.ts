@@ -17,7 +17,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createGzip } from "node:zlib";
 import { MB } from "../domain/text/units.ts";
 import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "../store/db/database-copy.ts";
-import type { Contents } from "../store/db/database-copy.ts";
+import type { CopyContents } from "../store/db/database-copy.ts";
 import { openAsIs, openCopy, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/db/database.ts";
 import type { Db } from "../store/db/database.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
@@ -168,7 +168,7 @@ const isCompressed = (file: string): boolean => /\.(gz|tgz)$/.test(file);
 const megabytes = (bytes: number): string => `${Math.ceil(bytes / MB)} MB`;
 
 /** A complete copy of the database of the moment `at`: a file without a name, and a connection to it. */
-type Copy = { at: number; file: FileHandle; bytes: number; contents: Contents; lines: Db };
+type Copy = { at: number; file: FileHandle; bytes: number; contents: CopyContents; lines: Db };
 
 async function copyOf(order: BackupOrder, partial: string): Promise<Copy> {
   const { directory, signal, watch, now } = order;

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { DamagedBackupError, LARGEST_TEXT, MEMBER, evidenceOf, parseHead, parseManifest, sha256, sumsLine, timeOf } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 import { members } from "./untar.ts";
-import type { Member } from "./untar.ts";
+import type { TarMember } from "./untar.ts";
 
 /** What is done with the contents. Each takes them to their end; what it throws ends the reading. */
 export type Receiver = {
@@ -29,7 +29,7 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
   let sumsDigest: string | null = null;
   let manifest: Manifest | null = null;
 
-  const note = (digest: string, { name }: Member): void => {
+  const note = (digest: string, { name }: TarMember): void => {
     const line = sumsLine(digest, name);
     sums.update(line);
     sumsBytes += line.length;
@@ -78,11 +78,11 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
   return manifest;
 }
 
-function expect({ name }: Member, wanted: string): void {
+function expect({ name }: TarMember, wanted: string): void {
   if (name !== wanted) throw new DamagedBackupError(`where ${wanted} should be is ${JSON.stringify(name)}`);
 }
 
-async function textOf(member: Member, name: string): Promise<Buffer> {
+async function textOf(member: TarMember, name: string): Promise<Buffer> {
   expect(member, name);
   if (member.size > LARGEST_TEXT) throw new DamagedBackupError(`${name} is too large`);
   const blocks: Buffer[] = [];
@@ -90,7 +90,7 @@ async function textOf(member: Member, name: string): Promise<Buffer> {
   return Buffer.concat(blocks);
 }
 
-function hashing({ content }: Member): { content: AsyncIterable<Buffer>; digest(): string } {
+function hashing({ content }: TarMember): { content: AsyncIterable<Buffer>; digest(): string } {
   const hash = createHash("sha256");
   const read = async function* (): AsyncGenerator<Buffer> {
     for await (const block of content) {

@@ -7,13 +7,13 @@ import { BLOCK, END, headOf, paddingOf } from "../archive/tar.ts";
 import { DamagedBackupError } from "./format.ts";
 
 /** `content` must be read to its end before the next member is asked for. `mtime`: epoch seconds. */
-export type Member = { name: string; size: number; mtime: number; content: AsyncIterable<Buffer> };
+export type TarMember = { name: string; size: number; mtime: number; content: AsyncIterable<Buffer> };
 
 /** A size in octal digits that does not fit is told by a pax record, which is this long at most. */
 const PAX_BYTES = BLOCK;
 
 /** @throws DamagedBackupError for everything that is not such an archive, to its last byte; what the source throws. */
-export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerator<Member, void, undefined> {
+export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerator<TarMember, void, undefined> {
   const bytes = reader(source);
   for (;;) {
     const at = bytes.position();

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { END, headOf, paddingOf } from "../archive/tar.ts";
-import type { Contents, Reference } from "../store/db/database-copy.ts";
+import type { CopyContents, Reference } from "../store/db/database-copy.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
 import { FORMAT_VERSION, MEMBER, evidenceMember, headText, manifestText, sha256, stampOf, sumsLine, timeOf } from "./format.ts";
@@ -12,7 +12,7 @@ import type { Head, Manifest } from "./format.ts";
 export type ArchiveParts = {
   at: number;
   program: Head["program"];
-  database: { copy: FileHandle; bytes: number; contents: Contents };
+  database: { copy: FileHandle; bytes: number; contents: CopyContents };
   /** Where it comes from; `references` gives the same evidence in the same order each time, `missing` is left out. Null: none goes in. */
   evidence: { references(): Iterable<Reference>; missing: ReadonlySet<string>; vault: Pick<Vault, "read"> } | null;
 };

@@ -5,7 +5,7 @@ import { certificatesOf } from "../config/tls-certificate.ts";
 import { configFileName, missingOptions, resolveConfig } from "../config/resolve.ts";
 import { OPTIONS, ROWS } from "../config/options.ts";
 import type { Option } from "../config/options.ts";
-import type { Sources } from "../config/resolve.ts";
+import type { ConfigSources } from "../config/resolve.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
 import type { Config } from "../config/options.ts";
 import type { Args, CommandOption } from "./args.ts";
@@ -23,7 +23,7 @@ export async function configure(
   flags: Readonly<Record<string, string>>,
   io: Io,
   rules: ConfigurationRules = {},
-): Promise<{ config: Config; sources: Sources }> {
+): Promise<{ config: Config; sources: ConfigSources }> {
   const env = rules.ignoresVariables === true ? {} : io.env;
   const fileName = configFileName({ flags, env });
   const fileText = fileName === null ? null : await readText(io, fileName);
@@ -106,7 +106,7 @@ export async function evidenceDirectory(args: Args, io: Io): Promise<{ directory
 }
 
 /** The configuration of a command that takes some options alone. */
-async function configureSome(rows: readonly Option[], args: Args, io: Io): Promise<{ config: Config; sources: Sources }> {
+async function configureSome(rows: readonly Option[], args: Args, io: Io): Promise<{ config: Config; sources: ConfigSources }> {
   const flags = Object.fromEntries(rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])));
   const env = Object.fromEntries(rows.map(({ variable }) => [variable, io.env[variable]]));
   return configure(flags, { ...io, env }, { required: ["data"] });

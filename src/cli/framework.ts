@@ -17,7 +17,7 @@ import { EXIT, failureOf, printable } from "./command.ts";
 import type { Command, ExitCode, Io } from "./command.ts";
 import { configurationProblems } from "./command-config.ts";
 import { searchHelp } from "./help-search.ts";
-import type { Found, Topic } from "./help-search.ts";
+import type { HelpMatch, Topic } from "./help-search.ts";
 
 export { commandFailure, EXIT, EXIT_MEANINGS, oneLine } from "./command.ts";
 export type { Command, ExitCode, Io } from "./command.ts";
@@ -130,7 +130,7 @@ function isMistyped(commands: readonly Command[], [first = "", second]: readonly
   return second !== undefined && nearestNames(`${first} ${second}`, group).length > 0;
 }
 
-function searchText(words: readonly string[], found: Found): string {
+function searchText(words: readonly string[], found: HelpMatch): string {
   const parts = [["Topics", found.topics], ["Commands", found.commands], ["Options", found.options]] as const;
   const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${columns(rows)}`]));
   const more = "assay help TOPIC and assay help COMMAND tell all of one, assay config explain OPTION does for options.";

@@ -6,7 +6,7 @@ import type { Command } from "./command.ts";
 export type Topic = { readonly name: string; readonly title: string; readonly text: string };
 
 /** What was found, in the order in which it is shown: each with its name and a line about it. */
-export type Found = {
+export type HelpMatch = {
   readonly topics: readonly (readonly [string, string])[];
   readonly commands: readonly (readonly [string, string])[];
   readonly options: readonly (readonly [string, string])[];
@@ -22,7 +22,7 @@ const MAX_TOPICS = 8;
  * with their own options, and in the options of the configuration. Dashes before a word do not count. Null where nothing
  * has them all.
  */
-export function searchHelp(commands: readonly Command[], topics: readonly Topic[], words: readonly string[]): Found | null {
+export function searchHelp(commands: readonly Command[], topics: readonly Topic[], words: readonly string[]): HelpMatch | null {
   const bare = words.slice(0, MAX_WORDS).map((word) => word.replace(/^-+/, ""));
   const wanted = bare.filter((word) => /[\p{L}\p{N}]/u.test(word)).map(patternOf);
   if (wanted.length === 0) return null;
@@ -30,7 +30,7 @@ export function searchHelp(commands: readonly Command[], topics: readonly Topic[
   // These two pages are made of the tables below.
   const isTable = (name: string): boolean => name === "options" || name === "commands";
   const pages = topics.filter(({ name, title, text }) => has(name, isTable(name) ? title : text));
-  const found: Found = {
+  const found: HelpMatch = {
     topics: ranked(pages, wanted).slice(0, MAX_TOPICS).map(({ name, title, text }) => [name, `${title}${section(text, wanted)}`]),
     commands: commands
       .filter(({ name, summary, details = [], usage, options }) => {

@@ -15,9 +15,9 @@ import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts"
 import type { Config, Listen, ListenPath, Option, OptionName } from "./options.ts";
 
 /** For each option where its value came from: "flag --x", "variable ASSAY_X", "file NAME line N" or "default". */
-export type Sources = { readonly [K in OptionName]: string };
+export type ConfigSources = { readonly [K in OptionName]: string };
 
-export type Resolution = { config: Config; sources: Sources; problems: null } | { config: null; problems: string[] };
+export type ResolvedConfig = { config: Config; sources: ConfigSources; problems: null } | { config: null; problems: string[] };
 
 /**
  * Says which configuration file to read before `resolveConfig` can run: the flag --config, else ASSAY_CONFIG, else null.
@@ -42,7 +42,7 @@ export function resolveConfig(input: {
   fileName: string | null;
   required?: readonly OptionName[];
   defaults?: Readonly<Partial<Record<OptionName, string>>>;
-}): Resolution {
+}): ResolvedConfig {
   const problems: string[] = [];
   const found = new Map<OptionName, { value: unknown; source: string }>();
   const refused = new Set<OptionName>();
@@ -92,7 +92,7 @@ export function resolveConfig(input: {
   const [base, path] = [found.get("baseUrl"), found.get("basePath")];
   if (base && path) found.set("baseUrl", { ...base, value: withBasePath(base.value as string, path.value as string) });
   const values = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.value ?? null])) as Config;
-  const sources = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"])) as Sources;
+  const sources = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"])) as ConfigSources;
 
   // The HTTP server of Node refuses to start with such a pair.
   const comparable = !refused.has("headerTimeout") && !refused.has("requestTimeout");
@@ -187,7 +187,7 @@ export const withBasePath = (baseUrl: string, basePath: string | null): string =
  */
 export function explainConfig(
   config: Config,
-  sources: Sources,
+  sources: ConfigSources,
   options: Readonly<Record<OptionName, Option>> = OPTIONS,
 ): { option: string; value: string | null; source: string }[] {
   return Object.values(options).map((row) => {

@@ -5,7 +5,7 @@
  * makes a list unreadable or takes the memory of the server.
  */
 import { JsonText } from "../json/text.ts";
-import { MAX_INLINE_BYTES, stubBytes } from "../store/db/large-json.ts";
+import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonTable } from "../store/db/large-json.ts";
 import type { PresenterContext } from "../api/context.ts";
 import { AnswerFullError } from "../api/paging.ts";
@@ -52,7 +52,7 @@ export function take(allowance: Allowance, characters: number): void {
 
 /** As `take`, for a text such as a template: a long one counts among the long fields. @throws AnswerFullError */
 export function takeText(allowance: Allowance, { length }: string): void {
-  if (length <= MAX_INLINE_BYTES) return take(allowance, length);
+  if (length <= MAX_INLINE_JSON_BYTES) return take(allowance, length);
   if (length > allowance.largeBytes) throw new AnswerFullError();
   allowance.largeBytes -= length;
 }
@@ -146,7 +146,7 @@ export function freeForm(stored: string | JsonText | null): unknown {
 }
 
 /** As freeForm, for a text of which the query made sure that a long one is JSON. */
-export const soundJson = (text: string): unknown => freeForm(text.length > MAX_INLINE_BYTES ? new JsonText(text) : text);
+export const soundJson = (text: string): unknown => freeForm(text.length > MAX_INLINE_JSON_BYTES ? new JsonText(text) : text);
 
 const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) =>
   sign.charCodeAt(0),

@@ -13,10 +13,10 @@ import { decodeUtf8 } from "./text/utf8.ts";
  * Largest file, in bytes, that is read in the main thread: the worst that was found takes 25 ms. What is stored of a
  * larger one has its parsed form beside the text, so that nothing larger is ever read there again.
  */
-export const MAX_INLINE_BYTES = 8_192;
+export const MAX_INLINE_DOCUMENT_BYTES = 8_192;
 
 /** Text of the refusal, as the field error of the file. */
-export type Refusal = { refusal: string };
+export type DocumentRefusal = { refusal: string };
 
 /** `text` is the file, character for character, a byte order mark included; `parsedJson` its template as JSON text. */
 export type TemplateFile = { text: string; parsedJson: string };
@@ -25,7 +25,7 @@ export type TemplateFile = { text: string; parsedJson: string };
 export type PolicyFile = { yaml: string; parsedJson: string; controls: readonly ControlReference[] };
 
 /** Reads a template file; the refusal is the text of messages 12. */
-export function readTemplateFile(bytes: Buffer): TemplateFile | Refusal {
+export function readTemplateFile(bytes: Buffer): TemplateFile | DocumentRefusal {
   const { text, broken } = decodeUtf8(bytes);
   if (broken) {
     const problem = "Not UTF-8: save the file with this encoding";
@@ -36,7 +36,7 @@ export function readTemplateFile(bytes: Buffer): TemplateFile | Refusal {
 }
 
 /** Reads a policy file; the refusal is one line that has every problem with its place (messages 13). */
-export function readPolicyFile(bytes: Buffer): PolicyFile | Refusal {
+export function readPolicyFile(bytes: Buffer): PolicyFile | DocumentRefusal {
   const { text: yaml, broken } = decodeUtf8(bytes);
   if (broken) return { refusal: `line ${broken.line}, column ${broken.column}: the file is not UTF-8 text. Save it in that encoding` };
   const { policy, problems } = parsePolicy(yaml);

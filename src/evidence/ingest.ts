@@ -97,7 +97,7 @@ export function createReceiving(waiting: Staging, place: (entry: Entry) => Promi
 }
 
 /** What `verify` says, from reading `content` to its end. */
-export async function verdictOf(content: AsyncIterable<Buffer>): Promise<"ok" | "missing" | "damaged"> {
+export async function uploadOutcome(content: AsyncIterable<Buffer>): Promise<"ok" | "missing" | "damaged"> {
   try {
     for await (const _ of content);
     return "ok";

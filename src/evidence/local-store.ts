@@ -21,14 +21,14 @@ import type { Disk } from "./disk.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import type { Hashing } from "./hashing.ts";
 import { digestAt, evidencePath, placeOf, SHARD } from "./layout.ts";
-import { createReceiving, verdictOf } from "./ingest.ts";
+import { createReceiving, uploadOutcome } from "./ingest.ts";
 import { createStaging } from "./staging.ts";
 import type { Entry, Staged } from "./staging.ts";
 
 export type { Staged } from "./staging.ts";
 
 /** A file of the vault. */
-export type Found = { digest: string; size: number; modifiedAt: number };
+export type StoredFile = { digest: string; size: number; modifiedAt: number };
 
 /** `isReferenced` tells whether any row names the content; `olderThan` in epoch seconds. */
 export type SweepRules = { isReferenced: (digest: string) => boolean; olderThan: number };
@@ -63,7 +63,7 @@ export type Vault = {
    * All files, shard by shard, in the order of their digests. What is published or swept meanwhile may be among them or not. `size` in
    * bytes, `modifiedAt` in epoch seconds: when it was last published.
    */
-  list(): AsyncIterable<Found>;
+  list(): AsyncIterable<StoredFile>;
   /**
    * The content of a file in blocks, checked: a damaged file fails before its last block, so nobody takes it for whole. Fails with
    * MissingEvidenceError, DamagedEvidenceError (also for EIO), RangeError as above or an ErrnoException. Stopping early closes the file.
@@ -237,10 +237,10 @@ export function openVault({ directory, staging, ids, disk = realDisk, hashing }:
     },
 
     async holds(digest, size) {
-      return (await statOrNull(evidencePath(directory, digest)))?.size === size && (await verdictOf(readChecked(digest))) === "ok";
+      return (await statOrNull(evidencePath(directory, digest)))?.size === size && (await uploadOutcome(readChecked(digest))) === "ok";
     },
 
-    verify: (digest) => verdictOf(readChecked(digest)),
+    verify: (digest) => uploadOutcome(readChecked(digest)),
 
     async *list() {
       for (const shard of (await disk.readdir(directory)).filter((name) => SHARD.test(name)).sort()) {

@@ -16,7 +16,7 @@ export type EvidenceRequest = {
   size?: number;
 };
 
-export type EvidenceReader = {
+export type EvidenceThread = {
   /**
    * Opens a file and resolves when it is known to be there. Rejects with MissingEvidenceError, DamagedEvidenceError
    * (wrong size), RangeError (malformed digest, range outside the file), EvidenceWorkerError or an ErrnoException.
@@ -43,7 +43,7 @@ const CREDITS = 4;
 export function createEvidenceReader({ root, start }: {
   root: string;
   start: (options: { workerData: EvidenceWorkerData }) => Worker;
-}): EvidenceReader {
+}): EvidenceThread {
   const feeds = createFeeds<EvidenceRead, Failure>({
     start: () => start({ workerData: { root } }),
     credits: CREDITS,

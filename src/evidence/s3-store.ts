@@ -25,7 +25,7 @@ import { hashHere } from "./hashing.ts";
 import type { Hashing } from "./hashing.ts";
 import { digestAt, placeOf } from "./layout.ts";
 import { createPlaces } from "../workers/concurrency-limit.ts";
-import { createReceiving, verdictOf } from "./ingest.ts";
+import { createReceiving, uploadOutcome } from "./ingest.ts";
 import { createStaging } from "./staging.ts";
 import type { Entry } from "./staging.ts";
 import { createDurably } from "./local-store.ts";
@@ -244,10 +244,10 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
     async holds(digest, size) {
       const found = await lookAt(keyOf(digest));
       if (!isWhole(found, { digest, size })) return false;
-      return found?.checksum === digest || (await verdictOf(read(digest))) === "ok";
+      return found?.checksum === digest || (await uploadOutcome(read(digest))) === "ok";
     },
 
-    verify: (digest) => verdictOf(read(digest)),
+    verify: (digest) => uploadOutcome(read(digest)),
     read,
     open,
 

@@ -14,7 +14,7 @@ const BROKEN: Record<string, readonly [line: string, message: string]> = {
 };
 
 /** `code`: node's word for what is wrong. `bytes`: of the answer's body. */
-export type Refusal = { status: number; code: string; client: string; bytes: number };
+export type MalformedRequest = { status: number; code: string; client: string; bytes: number };
 
 /**
  * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
@@ -22,7 +22,7 @@ export type Refusal = { status: number; code: string; client: string; bytes: num
  * `refusing` is told of an answer to what never became a request, and gives its id; what breaks off in its body is a request, with a line of
  * its own in the log.
  */
-export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null, refusing: (refusal: Refusal) => string): void {
+export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null, refusing: (refusal: MalformedRequest) => string): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
   const begun = answer && !answer.writableFinished ? answer : null;
   if (begun) {

@@ -7,7 +7,7 @@ import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
-import { matches, sendText } from "./response.ts";
+import { etagMatches, sendText } from "./response.ts";
 
 /** A body with what was made of it; kept as a whole where answers are kept. */
 export type Representation = {
@@ -39,7 +39,7 @@ export const charactersOf = ({ text, gzipped }: Representation): number => text.
 /** Answers a read with 200, or with 304 when the caller has it already. Of HEAD the head is that of the body as it is. */
 export async function sendRepresentation(ctx: Koa.Context, representation: Representation): Promise<void> {
   const { text, etag } = representation;
-  const known = matches(ctx.req.headers["if-none-match"], etag);
+  const known = etagMatches(ctx.req.headers["if-none-match"], etag);
   const body = known || ctx.method === "HEAD" || !wantsGzip(ctx, text.length) ? null : await compressed(representation);
   const { res } = ctx;
   res.setHeader("ETag", etag);

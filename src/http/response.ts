@@ -87,7 +87,7 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
     "Content-Disposition": disposition(download.filename),
     "Cache-Control": "private, no-cache",
   });
-  if (matches(ctx.req.headers["if-none-match"], etag)) {
+  if (etagMatches(ctx.req.headers["if-none-match"], etag)) {
     ctx.status = 304;
     return;
   }
@@ -135,7 +135,7 @@ async function openFor(ctx: Koa.Context, open: Stream["open"]): Promise<Readable
 }
 
 /** Whether an If-None-Match header names the tag, compared weakly (RFC 9110, 13.1.2). */
-export function matches(header: string | undefined, etag: string): boolean {
+export function etagMatches(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false;
   const opaque = opaqueOf(etag);
   return header.trim() === "*" || header.split(",").some((tag) => opaqueOf(tag.trim()) === opaque);

@@ -7,10 +7,10 @@
  * What turns an environment over is told before the events that did it, so that it waits for none of them.
  */
 import { letterTo, messageTo, noticeLetter, snapshotLetter } from "../domain/notification/render.ts";
-import type { Message, Sender } from "../domain/notification/render.ts";
+import type { RenderedMessage, MessageSender } from "../domain/notification/render.ts";
 import { MOST_LINES } from "../domain/notification/chat-and-mail.ts";
 import { allowedNotice, artifactNotice, environmentNotice, flowNotice } from "../domain/notification/event.ts";
-import type { Links, NotificationEvent } from "../domain/notification/event.ts";
+import type { EventLinks, NotificationEvent } from "../domain/notification/event.ts";
 import type { Target } from "../domain/notification/targets.ts";
 import { ARTIFACT_TRIGGERS, eventTypeOf, transitionOf, triggerOf } from "../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../domain/notification/triggers.ts";
@@ -25,14 +25,14 @@ const PER_TURN = 100;
 
 type Trigger = EnvironmentTrigger | FlowTrigger;
 /** Somebody to tell: a target of an action, with what the action listens to. */
-type Recipient = { sender: Omit<Sender, "org">; triggers: ReadonlySet<string>; targetId: number; target: Target };
-type Composed = { recipient: Recipient; trigger: Trigger; message: Message };
+type Recipient = { sender: Omit<MessageSender, "org">; triggers: ReadonlySet<string>; targetId: number; target: Target };
+type Composed = { recipient: Recipient; trigger: Trigger; message: RenderedMessage };
 /** The messages of a turn, and the payload of the next one, null after the last. */
 type Turn = { messages: Composed[]; next: NotifyPayload | null };
 type Of<Type extends NotifyPayload["type"]> = Extract<NotifyPayload, { type: Type }>;
 
 /** @param parts `links` gives the addresses of this server, which are known once it listens. */
-export function createNotifier({ store, links }: { store: Store; links(): Links }) {
+export function createEventNotifier({ store, links }: { store: Store; links(): EventLinks }) {
   /** The recipients of the actions that listened and are still there. A damaged record keeps nobody else from being told. */
   function recipientsOf({ organization_id, actions }: NotifyPayload): Recipient[] {
     return actions.flatMap((number) => {

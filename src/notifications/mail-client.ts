@@ -25,7 +25,7 @@ export type MailParts = {
   now(): number;
 };
 
-export type Mail = { id: string; emails: readonly string[]; subject: string; text: string; html: string };
+export type OutgoingMail = { id: string; emails: readonly string[]; subject: string; text: string; html: string };
 
 /** Seconds for a message. Mail servers look at what they get before they accept it, and some greet late on purpose. */
 export const MAIL_SECONDS = 60;
@@ -37,7 +37,7 @@ const KEPT_CHARACTERS = 200;
 type Refusal = Error & { code?: string; originalCode?: string; responseCode?: number; response?: string; recipient?: string; rejectedErrors?: readonly Refusal[] };
 
 /** Sends, and says how that went. Never rejects. `signal` is aborted with LATE or STOPPED (outcome.ts). */
-export async function sendMail(parts: MailParts, mail: Mail, signal: AbortSignal): Promise<Outcome> {
+export async function sendMail(parts: MailParts, mail: OutgoingMail, signal: AbortSignal): Promise<Outcome> {
   const { server } = parts.settings;
   const recipients = mail.emails.filter(isMailAddress);
   if (recipients.length === 0) return outcome("hopeless", "None of the recipients is a valid e-mail address");
@@ -94,7 +94,7 @@ function nameOfMachine(): string {
 }
 
 /** Everything of users is a value of a field and not a header by itself; control characters in the subject become blanks. */
-function fieldsOf({ settings: { from }, now }: MailParts, mail: Mail, recipients: readonly string[]) {
+function fieldsOf({ settings: { from }, now }: MailParts, mail: OutgoingMail, recipients: readonly string[]) {
   return {
     from,
     to: recipients.map((address) => ({ name: "", address })),

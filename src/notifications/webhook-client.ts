@@ -9,7 +9,7 @@ import type { Dispatcher } from "undici";
 import { holderOf } from "../domain/network/ip-ranges.ts";
 import { addressProblem } from "../domain/network/outbound-policy.ts";
 import { isInternalName, readTarget } from "../domain/network/webhook-url.ts";
-import type { Target } from "../domain/network/webhook-url.ts";
+import type { WebhookTarget } from "../domain/network/webhook-url.ts";
 import { dial } from "./dial.ts";
 import { aborted, outcome, unreached } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
@@ -64,7 +64,7 @@ export async function post(parts: HttpParts, message: Post, signal: AbortSignal)
 type Redirect = { address: string | null; status: number; location: string | null };
 
 /** One request to one place. */
-async function request(parts: HttpParts, target: Target, { headers, body }: Post, signal: AbortSignal): Promise<Outcome | Redirect> {
+async function request(parts: HttpParts, target: WebhookTarget, { headers, body }: Post, signal: AbortSignal): Promise<Outcome | Redirect> {
   const { host, url } = target;
   let address: string | null = null;
   let socket: Socket | null = null;
@@ -123,7 +123,7 @@ async function clientOver(socket: Socket, origin: string): Promise<Dispatcher> {
  * matter of luck, and a name that answers so is either a mistake or an attack. An internal name must lie in the operator's
  * ranges with all of its addresses.
  */
-function problemWith({ host, isAddress }: Target, addresses: readonly string[], allow: readonly string[]): string | null {
+function problemWith({ host, isAddress }: WebhookTarget, addresses: readonly string[], allow: readonly string[]): string | null {
   for (const address of addresses) {
     const problem = addressProblem(address, allow);
     if (problem !== null) return `${address} is ${problem}`;

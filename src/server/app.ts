@@ -24,7 +24,7 @@ import { BODY_BUDGET_BYTES, createBodyBudget } from "../http/body/body-budget.ts
 import type { EvidenceStage } from "../http/body/multipart.ts";
 import type { Bindable } from "./listener.ts";
 import { arrive } from "../http/request-boundary.ts";
-import type { Refusal } from "../http/malformed-request.ts";
+import type { MalformedRequest } from "../http/malformed-request.ts";
 import { metricsPage } from "../http/metrics-page.ts";
 import { mountOperations } from "../http/router.ts";
 import type { ServerContext } from "../http/router.ts";
@@ -37,7 +37,7 @@ import { countAddress, createRates } from "../http/rate-limits.ts";
 import { keyLapses } from "../jobs/expire-keys.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import { jobHandlers, PARALLEL } from "./job-handlers.ts";
-import { createNotifier } from "../notifications/compose-messages.ts";
+import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createRecorder } from "../jobs/large-reports.ts";
 import type { LargeReports, RecordingPool } from "../jobs/large-reports.ts";
 import { createRunner } from "../jobs/job-runner.ts";
@@ -51,14 +51,14 @@ import { translateStorageError } from "./disk-guard.ts";
 import type { DiskGuard } from "./disk-guard.ts";
 import type { Sender } from "../notifications/sender.ts";
 import { leaveCheckpoints, refuseUnfinished, schemaVersion } from "../store/db/database.ts";
-import type { Db, Sources } from "../store/db/database.ts";
+import type { Db, SchemaSources } from "../store/db/database.ts";
 import type { Store } from "../store/index.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { WriteGuard } from "../store/db/group-commit.ts";
 import type { Places } from "../workers/concurrency-limit.ts";
 import { documentation } from "../web/documentation.ts";
-import { pages } from "../web/pages.ts";
+import { webPages } from "../web/pages.ts";
 import { createDurably, syncDirectory } from "../evidence/local-store.ts";
 import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader } from "../workers/documents.ts";
@@ -93,7 +93,7 @@ export function osUserName(
   }
 }
 
-export const systemSources: Sources = { now: () => Date.now() / 1000, newId: newPublicId, osUser: osUserName };
+export const systemSources: SchemaSources = { now: () => Date.now() / 1000, newId: newPublicId, osUser: osUserName };
 
 /** Does not keep a process alive. */
 export const systemTimer: Timer = (seconds, ring) => {
@@ -121,7 +121,7 @@ export function createWritePath(parts: {
   if (pool) leaveCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const lapses = keyLapses({ store, writer, now: parts.trustedNow ?? parts.now });
-  const handlers = jobHandlers({ ...recorder, ...lapses, ...createNotifier({ store, links: urls }), deliver });
+  const handlers = jobHandlers({ ...recorder, ...lapses, ...createEventNotifier({ store, links: urls }), deliver });
   const runner = createRunner({ ...rest, store, writer, handlers, parallel: PARALLEL, gather: GATHER });
   return { writer, recorder, runner, jobKinds: Object.keys(handlers) };
 }
@@ -135,7 +135,7 @@ export type AppDependencies = {
   writer: GroupCommitWriter;
   recorder: LargeReports;
   runner: Runner;
-  sources: Sources;
+  sources: SchemaSources;
   evidence: EvidenceStage & EvidenceReader;
   customTypes: CustomTypes;
   largeJson: LargeJsonReader;
@@ -180,7 +180,7 @@ export function createApp(parts: AppDependencies): App {
   const write: LoginParts["write"] = (work) => writer.run(work);
   const warn: LoginParts["warn"] = (facts, text) => parts.logger.warn(facts, text);
   const logins = createLogins({ ...parts.logins, store, write, warn });
-  const browser = pages({ store, logins, bySession, warn, limits: parts.limits, baseUrl: parts.baseUrl, now: sources.now });
+  const browser = webPages({ store, logins, bySession, warn, limits: parts.limits, baseUrl: parts.baseUrl, now: sources.now });
   const house: ServerContext<OperationContext, OrgMembership> = {
     operations,
     ...who,
@@ -273,7 +273,7 @@ function emptyApp({ logger, metrics }: Reception): App {
   });
   const nothing: Pick<RequestEntry, "method" | "route" | "path" | "actor" | "org"> = { method: null, route: null, path: null, actor: null, org: null };
   return Object.assign(app, {
-    refused({ status, code, client, bytes }: Refusal): string {
+    refused({ status, code, client, bytes }: MalformedRequest): string {
       const id = newPublicId();
       metrics?.metrics.refused(status);
       logRequest(logger, { ...nothing, status, client, duration_ms: 0, request_id: id, bytes_in: 0, bytes_out: bytes, error_code: code });

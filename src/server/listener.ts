@@ -9,7 +9,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SecureContextOptions } from "node:tls";
 import { pathOf, refuseBroken } from "../http/malformed-request.ts";
-import type { Refusal } from "../http/malformed-request.ts";
+import type { MalformedRequest } from "../http/malformed-request.ts";
 import { meet, peerOf, trustIn } from "../http/client-address.ts";
 import type { Trust } from "../http/client-address.ts";
 import { letGroupIn, makeRoom } from "./unix-socket.ts";
@@ -34,7 +34,7 @@ export type ServerLimits = {
   requestTimeout: number;
 };
 
-export type Bindable = { callback(): RequestListener; refused(refusal: Refusal): string };
+export type Bindable = { callback(): RequestListener; refused(refusal: MalformedRequest): string };
 
 /** A certificate, with those that lead to its authority behind it, and its key: both in PEM. */
 export type Pair = { certificate: string; key: string };

@@ -43,7 +43,7 @@ const PATIENCE_MS = 5_000;
  * @param socket NOTIFY_SOCKET of the environment; without it nobody is told anything
  * @param programs where systemd-notify may be
  */
-export function createNotifier({ socket, pid, logger, programs = PROGRAMS }: { socket: string | undefined; pid: number; logger: Logger; programs?: readonly string[] }): Notifier {
+export function createSdNotifier({ socket, pid, logger, programs = PROGRAMS }: { socket: string | undefined; pid: number; logger: Logger; programs?: readonly string[] }): Notifier {
   const program = socket ? programs.find(isExecutable) : undefined;
   if (socket && program === undefined) logger.warn({ looked_for: programs }, "systemd waits to be told of the start, but systemd-notify is not here");
   let last = Promise.resolve();

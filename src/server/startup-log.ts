@@ -1,7 +1,7 @@
 /** What the log says of a start: the upgrade of the database, and one line about what runs, where and with which options. */
 import { buildInfo } from "../assets.ts";
 import { explainConfig } from "../config/resolve.ts";
-import type { Sources } from "../config/resolve.ts";
+import type { ConfigSources } from "../config/resolve.ts";
 import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
 import { schemaVersion } from "../store/db/database.ts";
@@ -43,7 +43,7 @@ export function upgradeLogger(logger: Logger, milliseconds: () => number): (step
  */
 export function logStart(
   logger: Logger,
-  { directory, config, sources }: { directory: string; config: Config; sources: Sources },
+  { directory, config, sources }: { directory: string; config: Config; sources: ConfigSources },
   { urls, baseUrl }: { urls: readonly string[]; baseUrl: string },
 ): void {
   const { version, commit } = buildInfo();

@@ -15,7 +15,7 @@ import { controlCoverageStore } from "./policies/control-coverage.ts";
 import { controlDecisionStore } from "./policies/control-decisions.ts";
 import { controlStore } from "./policies/controls.ts";
 import { customAttestationTypeStore } from "./attestations/custom-attestation-types.ts";
-import type { Db, Sources } from "./db/database.ts";
+import type { Db, SchemaSources } from "./db/database.ts";
 import { deliveryStore } from "./notifications/outbox.ts";
 import { deliveryLogStore } from "./notifications/delivery-log.ts";
 import { deploymentStore } from "./environments/deployments.ts";
@@ -57,7 +57,7 @@ import { userStore } from "./accounts/users.ts";
 
 export type Store = ReturnType<typeof openStore>;
 
-export function openStore(db: Db, sources: Sources) {
+export function openStore(db: Db, sources: SchemaSources) {
   const jobs = jobStore(db, sources);
   const deliveries = deliveryStore(db, sources, jobs);
   const clock = clockStore(db, { jobs, deliveries });

@@ -50,7 +50,7 @@ const FILES = ["house.css", "pages.css", "icon.svg"] as const;
 const FILES_ROOT = "/ui/";
 
 /** @param bySession who has this cookie @param now epoch seconds */
-export function pages(
+export function webPages(
   parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & { bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null; now(): number },
 ) {
   const cookies = cookiesOf(parts.baseUrl);

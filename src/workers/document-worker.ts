@@ -1,11 +1,11 @@
 // The thread that reads large template and policy files. It knows no database, no files and no network, and it is stopped
 // when it takes too long (documents.ts).
 import { readPolicyFile, readTemplateFile } from "../domain/documents.ts";
-import type { PolicyFile, Refusal, TemplateFile } from "../domain/documents.ts";
+import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
 import { serveTasks } from "./task-protocol.ts";
 
 export type DocumentTask = { kind: "template" | "policy"; bytes: Uint8Array };
-export type DocumentResult = TemplateFile | PolicyFile | Refusal;
+export type DocumentResult = TemplateFile | PolicyFile | DocumentRefusal;
 
 serveTasks<DocumentTask, DocumentResult>(({ kind, bytes }) => {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -3,8 +3,8 @@
  * clock and a bounded heap, because reading them may take a second and hundred megabytes. Organizations are the lanes of
  * the pool: they take turns.
  */
-import { MAX_INLINE_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
-import type { PolicyFile, Refusal, TemplateFile } from "../domain/documents.ts";
+import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
+import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
 import { AppError, invalid, unavailable } from "../errors.ts";
 import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
@@ -55,10 +55,10 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
   }
 
   async function read<File extends TemplateFile | PolicyFile>(
-    field: string, lane: string, task: DocumentTask & { bytes: Buffer }, readInline: (bytes: Buffer) => File | Refusal,
+    field: string, lane: string, task: DocumentTask & { bytes: Buffer }, readInline: (bytes: Buffer) => File | DocumentRefusal,
   ): Promise<Omit<File, "parsedJson"> & { parsedJson: string | null }> {
-    const isSmall = task.bytes.length <= MAX_INLINE_BYTES;
-    const result = isSmall ? readInline(task.bytes) : ((await inThread(field, lane, task)) as File | Refusal);
+    const isSmall = task.bytes.length <= MAX_INLINE_DOCUMENT_BYTES;
+    const result = isSmall ? readInline(task.bytes) : ((await inThread(field, lane, task)) as File | DocumentRefusal);
     if ("refusal" in result) throw invalid({ [field]: result.refusal });
     return isSmall ? { ...result, parsedJson: null } : result;
   }

@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Sink } from "../../src/diagnostics/verify/check.ts";
 import { checkEnvironments } from "../../src/diagnostics/verify/environments.ts";
-import { verify } from "../../src/diagnostics/verify/verify.ts";
+import { verifyInstallation } from "../../src/diagnostics/verify/verify.ts";
 import { freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
@@ -156,7 +156,7 @@ test("verify finds the history whole, and every stored verdict the same when it 
   const { environment } = await bent();
   await server.writer.idle();
   const found: string[] = [];
-  const results = await verify({ db: server.db, vault: server.vault, staged: [], quick: false, now: server.clock.at });
+  const results = await verifyInstallation({ db: server.db, vault: server.vault, staged: [], quick: false, now: server.clock.at });
   for (const { name: check, findings } of results) found.push(...findings.map(({ about, problem }) => `${check}: ${about} ${problem}`));
   assert.equal(found, []);
 

@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { OUTGOING_WEBHOOKS } from "../../src/api/outgoing-webhooks.ts";
 import { urlsFor } from "../../src/contract/urls.ts";
 import { expiryPayload } from "../../src/domain/notification/key-expiry.ts";
-import type { FlowFacts, SnapshotRef, NotificationEvent } from "../../src/domain/notification/event.ts";
+import type { EventFlow, SnapshotRef, NotificationEvent } from "../../src/domain/notification/event.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notification/triggers.ts";
 import { webhookPayload } from "../../src/domain/notification/webhook.ts";
 import { validate } from "../../src/http/validate.ts";
@@ -81,7 +81,7 @@ test("payloads about flows: every trigger, with and without trail, artifact and 
           { trail: { name: "t", state }, artifact, attestation },
           { trail: null, artifact, attestation: null },
           { trail: null, artifact: null, attestation },
-        ] satisfies Omit<FlowFacts, "org" | "flow">[]) {
+        ] satisfies Omit<EventFlow, "org" | "flow">[]) {
           const notice: NotificationEvent = {
             subject: "flow",
             trigger,

@@ -5,7 +5,7 @@ import { SMTPServer } from "smtp-server";
 import type { AddressInfo } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Message } from "../../src/domain/notification/render.ts";
+import type { RenderedMessage } from "../../src/domain/notification/render.ts";
 import { look } from "../cli/in-process.ts";
 import { endReceivers, receiver } from "../notifications/given.ts";
 import { inDirectory, run, start } from "./executable.ts";
@@ -15,7 +15,7 @@ deliveries.after(endReceivers);
 
 const init = (data: string) => run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
 const serve = (data: string, ...options: string[]) => start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1", ...options]);
-const add = (data: string, message: Message): void =>
+const add = (data: string, message: RenderedMessage): void =>
   look(data, (store) => store.deliveries.add({ organizationId: store.organizations.find("acme")?.id as number, queue: message.type, targetId: null, subject: "test", message }));
 const states = (data: string): unknown => look(data, (_, db) => db.prepare("SELECT type, state FROM deliveries ORDER BY id").raw().all());
 

@@ -10,7 +10,7 @@ import type { Outcome } from "../../src/notifications/outcome.ts";
 import type { Sendable, Sender } from "../../src/notifications/sender.ts";
 import { openMemory } from "../../src/store/db/database.ts";
 import type { Db } from "../../src/store/db/database.ts";
-import type { Message } from "../../src/domain/notification/render.ts";
+import type { RenderedMessage } from "../../src/domain/notification/render.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { T, clock, inFile, turns } from "../jobs/given.ts";
@@ -42,7 +42,7 @@ function given(answer: Answer, { db = openMemory(), time = clock() }: { db?: Db;
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });
   const handlers = jobHandlers({ reevaluate: async () => undefined, lapseKey: async () => undefined, notify: async () => () => null, deliver });
   const runner = createRunner({ store, writer, logger, handlers, parallel: PARALLEL, now: () => time.at, timer: time.timer });
-  const message = (n: string): Message => ({ type: "WEBHOOK", webhook: "https://ann:pw@hooks.example/secret/path", body: { n } });
+  const message = (n: string): RenderedMessage => ({ type: "WEBHOOK", webhook: "https://ann:pw@hooks.example/secret/path", body: { n } });
   const add = (n: string, queue = "q", targetId: number | null = null) =>
     writer.run(() => store.deliveries.add({ organizationId, queue, targetId, subject: `deploys: ${n}`, message: message(n) }));
   const target = (): number =>
@@ -175,7 +175,7 @@ test("at most 32 queues are sent out of at a time, and the others take turns wit
 test("a mail server that hangs holds up four queues of mail and no webhook", async () => {
   const { running, answer, end } = gate();
   const all = given((message) => (message.type === "EMAIL" ? answer({ ...message, message_json: JSON.stringify({ n: message.public_id }) }) : accepted()));
-  const message: Message = { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" };
+  const message: RenderedMessage = { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" };
   for (let n = 0; n < 6; n += 1) await all.writer.run(() => all.store.deliveries.add({ organizationId: all.organizationId, queue: `mail ${n}`, targetId: null, subject: "m", message }));
   await all.add("a");
   while (running.size < 4) await turns();
@@ -241,7 +241,7 @@ test("an e-mail that some have accepted is sent to the others only", async () =>
     to.push(JSON.parse(target_json));
     return to.length === 1 ? failed({ left: ["bob@x.example"] }) : accepted();
   });
-  const message: Message = { type: "EMAIL", emails: ["ann@x.example", "bob@x.example"], subject: "s", text: "t", html: "h" };
+  const message: RenderedMessage = { type: "EMAIL", emails: ["ann@x.example", "bob@x.example"], subject: "s", text: "t", html: "h" };
   await all.writer.run(() => all.store.deliveries.add({ organizationId: all.organizationId, queue: "q", targetId: null, subject: "x", message }));
   await all.runner.drained();
   await all.time.pass(10);

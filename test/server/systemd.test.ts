@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createLogger } from "../../src/log.ts";
-import { createNotifier, inheritedSockets } from "../../src/server/sd-notify.ts";
+import { createSdNotifier, inheritedSockets } from "../../src/server/sd-notify.ts";
 import { inDirectory, start } from "../cli/in-process.ts";
 import { FIRST } from "./certificates.ts";
 import { canReceive, startReceiver } from "./receiver.ts";
@@ -45,7 +45,7 @@ function withProgram(body: string, use: (program: string, directory: string) => 
 test("systemd-notify is started with the state, the number of the process and nothing of the environment but the socket", () =>
   withProgram('printf "%s|" "$@" >>"$(dirname "$0")/told"; env >>"$(dirname "$0")/env"', async (program, directory) => {
     const lines: string[] = [];
-    const notifier = createNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [join(directory, "missing"), program] });
+    const notifier = createSdNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [join(directory, "missing"), program] });
     notifier.ready("listening on a; $(reboot)");
     notifier.reloading();
     notifier.ready("again");
@@ -63,16 +63,16 @@ test("systemd-notify is started with the state, the number of the process and no
 test("without the program, or when it fails, the log says so and the server goes on", () =>
   withProgram("echo no >&2; exit 1", async (program, directory) => {
     const lines: string[] = [];
-    const without = createNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [join(directory, "missing")] });
+    const without = createSdNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [join(directory, "missing")] });
     without.ready("x");
     await without.told();
     assert.match(lines.join(), '"level":"warn"');
     assert.match(lines.join(), "systemd waits to be told of the start, but systemd-notify is not here");
-    const failing = createNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [program] });
+    const failing = createSdNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [program] });
     failing.ready("x");
     await failing.told();
     assert.match(lines.at(-1) ?? "", "systemd could not be told");
-    const silent = createNotifier({ socket: undefined, pid: 42, logger: logTo(lines), programs: [join(directory, "missing")] });
+    const silent = createSdNotifier({ socket: undefined, pid: 42, logger: logTo(lines), programs: [join(directory, "missing")] });
     silent.ready("x");
     await silent.told();
     assert.is(lines.length, 2, "outside of systemd nobody is told, and that is no warning");

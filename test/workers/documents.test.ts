@@ -1,7 +1,7 @@
 /** Template and policy files in the real thread, and what becomes of files that it cannot read in time. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { MAX_INLINE_BYTES } from "../../src/domain/documents.ts";
+import { MAX_INLINE_DOCUMENT_BYTES } from "../../src/domain/documents.ts";
 import { parsePolicy } from "../../src/domain/policy/document.ts";
 import { restorePolicy } from "../../src/domain/policy/stored.ts";
 import { parseTemplate } from "../../src/domain/flow-template/template.ts";
@@ -44,9 +44,9 @@ const refused = async (promise: Promise<unknown>) => {
 
 test("files of up to 8 KB are read in the main thread, and nothing is stored of them but the text", async () => {
   const { reader, tasks } = readerOf(new Error("no thread"));
-  const template = padded(TEMPLATE, MAX_INLINE_BYTES);
+  const template = padded(TEMPLATE, MAX_INLINE_DOCUMENT_BYTES);
   assert.equal(await reader.readTemplate("a", template), { text: template.toString(), parsedJson: null });
-  const policy = padded(POLICY, MAX_INLINE_BYTES);
+  const policy = padded(POLICY, MAX_INLINE_DOCUMENT_BYTES);
   assert.equal(await reader.readPolicy("a", policy), {
     yaml: policy.toString(), parsedJson: null, controls: [{ control: "C-1", line: 5, column: 35, path: "artifacts.attestations.1.for_control" }],
   });
@@ -54,7 +54,7 @@ test("files of up to 8 KB are read in the main thread, and nothing is stored of 
 });
 
 test("a larger template is read in a thread, which gives its text and what it expects", async () => {
-  const file = padded(TEMPLATE, MAX_INLINE_BYTES + 1);
+  const file = padded(TEMPLATE, MAX_INLINE_DOCUMENT_BYTES + 1);
   const sent = file.toString();
   const { text, parsedJson } = await documents.readTemplate("a", file);
   assert.is(text, sent);
@@ -62,7 +62,7 @@ test("a larger template is read in a thread, which gives its text and what it ex
 });
 
 test("a larger policy is read in a thread, and its stored form gives the same rules", async () => {
-  const file = padded(POLICY, MAX_INLINE_BYTES + 1);
+  const file = padded(POLICY, MAX_INLINE_DOCUMENT_BYTES + 1);
   const sent = file.toString();
   const { yaml, parsedJson, controls } = await documents.readPolicy("a", file);
   assert.is(yaml, sent);
@@ -73,7 +73,7 @@ test("a larger policy is read in a thread, and its stored form gives the same ru
 });
 
 test("a large file is refused in the words of a small one", async () => {
-  const size = MAX_INLINE_BYTES + 1;
+  const size = MAX_INLINE_DOCUMENT_BYTES + 1;
   assert.equal(await refused(documents.readTemplate("a", padded("version: 2", size))), {
     code: "invalid", message: "Input payload validation failed",
     fields: { template_file: "1 validation errors for Template\nversion\n  Input should be 1 [input: 2] (line 1, column 10)" },

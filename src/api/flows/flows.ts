@@ -3,7 +3,7 @@
  * replaced, by nothing where nothing was sent. Visibility and repo_url have no such rule: what is not sent stays.
  */
 import { Type } from "typebox";
-import { MAX_INLINE_BYTES } from "../../domain/documents.ts";
+import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
 import { ATTESTATION_NAME, FLOW_NAME } from "../../domain/names.ts";
 import { EMPTY_TEMPLATE_TEXT, legacyTemplate, MAX_TEMPLATE_ENTRIES } from "../../domain/flow-template/template.ts";
 import { repairRepoUrl } from "../../domain/network/urls.ts";
@@ -241,7 +241,7 @@ export const documentLane = ({ organization }: OperationContext): string => `doc
 function listedTemplate(names: readonly string[] | null | undefined): StoredTemplateFile {
   if (names === null || names === undefined) return EMPTY_TEMPLATE;
   const { text, template } = legacyTemplate(names);
-  return { text, parsedJson: text.length > MAX_INLINE_BYTES ? JSON.stringify(template) : null };
+  return { text, parsedJson: text.length > MAX_INLINE_DOCUMENT_BYTES ? JSON.stringify(template) : null };
 }
 
 export const createFlowWithTemplate = operation({

@@ -10,7 +10,7 @@ import { invalid } from "../../errors.ts";
 import type { FieldErrors } from "../../errors.ts";
 import { CheckedByHandler, Closed, Maybe, Nullable, OneOf, PublishedAs, WithinBytes, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
-import { isFailing } from "../../store/notifications/notification-targets.ts";
+import { isTargetFailing } from "../../store/notifications/notification-targets.ts";
 import type { TargetRow } from "../../store/notifications/notification-targets.ts";
 import type { OperationContext } from "../context.ts";
 import { MAX_DETAIL_BYTES, NAME_LENGTH, Url } from "../../contract/shapes.ts";
@@ -130,7 +130,7 @@ export function presentTarget({ type, target_json, last_success_at, last_failure
 export function outcomeOf(rows: readonly TargetRow[]): { is_failing: boolean; last_success_timestamp: number | null; last_failure_timestamp: number | null } {
   const latest = (times: (number | null)[]): number | null => times.reduce((last, time) => (last === null || (time ?? 0) > last ? time : last), null);
   return {
-    is_failing: rows.some(isFailing),
+    is_failing: rows.some(isTargetFailing),
     last_success_timestamp: latest(rows.map(({ last_success_at }) => last_success_at)),
     last_failure_timestamp: latest(rows.map(({ last_failure_at }) => last_failure_at)),
   };

@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
-import type { ControlVersionRow, Links } from "../../store/policies/controls.ts";
+import type { ControlVersionRow, ControlLinks } from "../../store/policies/controls.ts";
 import { CONTROLS, ControlPath, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
 import { operation } from "../context.ts";
 import { NoQuery } from "../accounts/organizations.ts";
@@ -31,7 +31,7 @@ const presentVersion = (identifier: string, row: ControlVersionRow): Static<type
   status: row.status,
   name: row.name,
   description: row.description,
-  links: JSON.parse(row.links_json) as Links,
+  links: JSON.parse(row.links_json) as ControlLinks,
   created_at: row.timestamp,
   created_by: row.created_by,
 });

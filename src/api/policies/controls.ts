@@ -5,7 +5,7 @@ import { CONTROL_IDENTIFIER } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
-import type { ControlListRow, ControlRow, Links } from "../../store/policies/controls.ts";
+import type { ControlListRow, ControlRow, ControlLinks } from "../../store/policies/controls.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
@@ -86,7 +86,7 @@ const presentListed = (row: ControlRow, tags: Record<string, string>): Static<ty
   identifier: row.identifier,
   name: row.name,
   description: row.description,
-  links: JSON.parse(row.links_json) as Links,
+  links: JSON.parse(row.links_json) as ControlLinks,
   version: row.version,
   created_at: row.created_at,
   created_by: row.created_by,
@@ -226,7 +226,7 @@ export const putControl = operation({
       {
         name: body.name ?? before.name,
         description: body.description === undefined ? before.description : body.description || null,
-        links: body.links ?? (JSON.parse(before.links_json) as Links),
+        links: body.links ?? (JSON.parse(before.links_json) as ControlLinks),
       },
       caller.displayName,
     );

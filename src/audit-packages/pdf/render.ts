@@ -1,12 +1,12 @@
 /** The readable report of a package: what an auditor reads first, and may be all that they read. */
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
-import { counted, sizeText, utc } from "../readme.ts";
-import type { Report, ReportedArtifact, ReportedAttestation, ReportedRun, ReportedTrail, Sample } from "../report.ts";
+import { countText, sizeText, utc } from "../readme.ts";
+import type { AuditReport, ReportArtifact, ReportedAttestation, ReportedRun, ReportedTrail, Sample } from "../report.ts";
 import { COLOR, createSheet } from "./sheet.ts";
 import type { Cell, Color, Sheet } from "./sheet.ts";
 
 /** The report as PDF. The same report gives the same bytes. */
-export function renderReport(report: Report): Uint8Array {
+export function renderReport(report: AuditReport): Uint8Array {
   const { about, asOf } = report;
   const name = about.kind === "trail" ? about.trail : about.filename;
   const kind = about.kind === "trail" ? "Trail" : "Artifact";
@@ -37,7 +37,7 @@ export function renderReport(report: Report): Uint8Array {
 const STATE_COLORS: Record<string, Color> = { COMPLIANT: COLOR.good, "NON-COMPLIANT": COLOR.bad, INCOMPLETE: COLOR.open, MISSING: COLOR.open };
 const stateColor = (state: string): Color => STATE_COLORS[state] ?? COLOR.unknown;
 
-function first(sheet: Sheet, report: Report, kind: string, name: string): void {
+function first(sheet: Sheet, report: AuditReport, kind: string, name: string): void {
   const { about, asOf } = report;
   sheet.text(`AUDIT REPORT · ${kind.toUpperCase()}`, { style: "bold", size: 8.5, color: COLOR.dim });
   sheet.space(4);
@@ -59,7 +59,7 @@ function first(sheet: Sheet, report: Report, kind: string, name: string): void {
   else sheet.text(subject.state === "COMPLIANT" ? "Everything that was expected was reported, and all of it is compliant." : "The server recorded no reasons.");
 }
 
-function trailFacts(sheet: Sheet, { about, asOf, events }: Report, trail: ReportedTrail | undefined): void {
+function trailFacts(sheet: Sheet, { about, asOf, events }: AuditReport, trail: ReportedTrail | undefined): void {
   const commit = trail?.commit ?? null;
   sheet.facts(
     [
@@ -73,7 +73,7 @@ function trailFacts(sheet: Sheet, { about, asOf, events }: Report, trail: Report
   );
 }
 
-function lost(sheet: Sheet, { lost: { items, total } }: Report): void {
+function lost(sheet: Sheet, { lost: { items, total } }: AuditReport): void {
   if (total === 0) return;
   sheet.space(10);
   const few = items.slice(0, 8).map(({ name, state, size }) => `${state}: ${name} (${sizeText(size)})`);
@@ -140,7 +140,7 @@ function recordText({ attestation_id, overridden_attestation_id }: AttestationSt
   return attestation_id === null ? `override ${overridden_attestation_id}` : `${attestation_id}, override ${overridden_attestation_id}`;
 }
 
-function artifacts(sheet: Sheet, report: Report): void {
+function artifacts(sheet: Sheet, report: AuditReport): void {
   sheet.heading(report.about.kind === "trail" ? "Artifacts" : "Records of the artifact");
   if (report.artifacts.total === 0) return sheet.text("None was reported.");
   for (const artifact of report.artifacts.items) {
@@ -158,13 +158,13 @@ function artifacts(sheet: Sheet, report: Report): void {
   cutOf(sheet, report.artifacts, "artifact records", "artifacts.json");
 }
 
-function whereNow({ runs: { items, total } }: Report, { fingerprint }: ReportedArtifact): string {
+function whereNow({ runs: { items, total } }: AuditReport, { fingerprint }: ReportArtifact): string {
   const places = new Set(items.filter((run) => run.is_running && !run.environment.archived && run.artifact.fingerprint === fingerprint).map(({ environment }) => environment.name));
   if (places.size > 0) return [...places].join(", ");
   return total > items.length ? "none of the environments that this report lists" : "no environment";
 }
 
-function trails(sheet: Sheet, { trails: sample }: Report): void {
+function trails(sheet: Sheet, { trails: sample }: AuditReport): void {
   if (sample.total === 0) return;
   sheet.heading("Trails");
   for (const trail of sample.items) {
@@ -178,7 +178,7 @@ function trails(sheet: Sheet, { trails: sample }: Report): void {
   cutOf(sheet, sample, "trails", "trails.json");
 }
 
-function overrides(sheet: Sheet, { attestations: { items, total } }: Report): void {
+function overrides(sheet: Sheet, { attestations: { items, total } }: AuditReport): void {
   const found = items.filter(({ override }) => override !== null);
   if (found.length === 0) return;
   sheet.heading("Overrides");
@@ -195,7 +195,7 @@ function overrides(sheet: Sheet, { attestations: { items, total } }: Report): vo
   if (items.length < total) sheet.text(`Those among the last ${items.length} of ${total} attestations; attestations.json in the audit package has all of them.`, { color: COLOR.dim });
 }
 
-function attestations(sheet: Sheet, { attestations: sample }: Report): void {
+function attestations(sheet: Sheet, { attestations: sample }: AuditReport): void {
   sheet.heading("Attestations");
   if (sample.total === 0) return sheet.text("None was reported.");
   sheet.text("Every report, oldest first. Of several with one name on the same trail or artifact the latest counts.", { color: COLOR.dim });
@@ -228,7 +228,7 @@ function attestation(sheet: Sheet, one: ReportedAttestation): void {
 const evidenceText = ({ name, size, state }: NonNullable<ReportedAttestation["evidence"]>): string =>
   `${name} (${sizeText(size)})${state === "included" ? "" : `, ${state === "missing" ? "MISSING on the server" : "DAMAGED on the server"}`}`;
 
-function runs(sheet: Sheet, { runs: sample }: Report): void {
+function runs(sheet: Sheet, { runs: sample }: AuditReport): void {
   sheet.heading("Environments");
   if (sample.total === 0) return sheet.text("No environment reported that it runs or ran.");
   sheet.text("Where it ran and runs, with the verdict of the policies that were in force there.", { color: COLOR.dim });
@@ -243,7 +243,7 @@ function place(sheet: Sheet, run: ReportedRun): void {
   const snapshots = to === null ? `#${from.index} until now` : to.index === from.index ? `#${from.index}` : `#${from.index} to #${to.index}`;
   sheet.facts([
     ["Fingerprint", artifact.fingerprint || "not resolved", "mono"],
-    ["Snapshots", `${snapshots}, ${run.event.type}, ${counted(run.event.instances, "instance")}`],
+    ["Snapshots", `${snapshots}, ${run.event.type}, ${countText(run.event.instances, "instance")}`],
     ["Time", `${utc(from.timestamp)}${to?.ended_at ? ` to ${utc(to.ended_at)}` : ""}`],
     ["Allowlist", run.allowlist_entry === null ? null : "allowed whatever the policies say"],
     ["Policies", policies === null ? "the stored verdict cannot be read" : policies.length === 0 ? "none attached: the verdict is unknown" : null],
@@ -263,7 +263,7 @@ function place(sheet: Sheet, run: ReportedRun): void {
 const MOST_POLICIES = 5;
 const MOST_RULES = 12;
 
-function allowances(sheet: Sheet, { allowances: sample }: Report): void {
+function allowances(sheet: Sheet, { allowances: sample }: AuditReport): void {
   if (sample.total === 0) return;
   sheet.heading("Allowlist entries");
   sheet.table(
@@ -275,10 +275,10 @@ function allowances(sheet: Sheet, { allowances: sample }: Report): void {
   cutOf(sheet, sample, "entries", "allowlist.json");
 }
 
-function closing(sheet: Sheet, { evidence, attestations: { total }, artifacts: { total: records }, deployments }: Report): void {
+function closing(sheet: Sheet, { evidence, attestations: { total }, artifacts: { total: records }, deployments }: AuditReport): void {
   sheet.heading("About this report");
   sheet.text(
-    `It was made from the records of the server, all read at one moment: ${counted(records, "artifact record")}, ${counted(total, "attestation")}, ${counted(deployments, "deployment")} and ${counted(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}. Times are in UTC. ` +
+    `It was made from the records of the server, all read at one moment: ${countText(records, "artifact record")}, ${countText(total, "attestation")}, ${countText(deployments, "deployment")} and ${countText(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}. Times are in UTC. ` +
       "The audit package that it belongs to holds the records in full, the evidence, the texts of templates and policies, and the SHA-256 of each file. " +
       "Characters that cannot be printed are shown by their Unicode code point, such as <U+200B>; texts that are too long end in dots, and are complete in the audit package.",
     { color: COLOR.dim },

@@ -7,10 +7,10 @@ import { facesFor } from "./fonts.ts";
 import type { Face, Style } from "./fonts.ts";
 
 /** `script`: the one that is written from right to left; null for all others, which need not be told apart. */
-export type Run = { text: string; face: Face; script: string | null; width: number };
-export type Line = Run[];
+export type TextRun = { text: string; face: Face; script: string | null; width: number };
+export type Line = TextRun[];
 /** The width of a text in one font, in points. */
-export type Measure = (run: Pick<Run, "text" | "face" | "script">, size: number) => number;
+export type Measure = (run: Pick<TextRun, "text" | "face" | "script">, size: number) => number;
 
 /** Each has rules of its own for the forms of its letters, which the font engine takes from the first letter of a run. */
 const RIGHT_TO_LEFT = [
@@ -25,11 +25,11 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]|\p{Surrogate}/u;
 const JOINING = /[\u200c\u200d\ufe00-\ufe0f\u034f]/u;
 
 /** The text in runs, in its order. White space of any kind is a space. */
-export function runsOf(text: string, style: Style): Omit<Run, "width">[] {
+export function runsOf(text: string, style: Style): Omit<TextRun, "width">[] {
   const plain = text.toWellFormed().replace(/\s+/gu, " ");
   const faces = facesFor(plain, style);
   const first = faces[0] as Face;
-  const runs: Omit<Run, "width">[] = [];
+  const runs: Omit<TextRun, "width">[] = [];
   for (const character of plain) {
     const code = character.codePointAt(0) as number;
     const last = runs.at(-1);
@@ -59,7 +59,7 @@ export function linesOf(text: string, { style, size, width, most, measure }: Set
   const lines: Line[] = [[]];
 
   /** Puts a piece at the end of the last line if it fits there. */
-  function put(piece: string, { face, script }: Omit<Run, "width">): boolean {
+  function put(piece: string, { face, script }: Omit<TextRun, "width">): boolean {
     const line = lines.at(-1) as Line;
     const last = line.at(-1);
     const joins = last !== undefined && last.face === face && last.script === script;

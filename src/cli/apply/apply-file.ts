@@ -34,14 +34,14 @@ import { truncate } from "../../domain/text/excerpt.ts";
 import { LATEST_EXPIRY } from "../../domain/time.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../../domain/names.ts";
 import { byPlace, PLAIN, readYaml } from "../../domain/text/yaml.ts";
-import type { Place } from "../../domain/text/yaml.ts";
+import type { SourcePosition } from "../../domain/text/yaml.ts";
 
 /** `key` is null where the server mints one; `expiresAt` is epoch seconds, 0 for never. */
-export type ApiKeyPlan = { description: string; key: string | null; expiresAt: number; place: Place };
+export type ApiKeyPlan = { description: string; key: string | null; expiresAt: number; place: SourcePosition };
 
-export type ServiceAccountPlan = { name: string; privilege: Role; apiKeys: readonly ApiKeyPlan[]; place: Place };
+export type ServiceAccountPlan = { name: string; privilege: Role; apiKeys: readonly ApiKeyPlan[]; place: SourcePosition };
 
-export type MemberPlan = { user: string; role: Role; place: Place };
+export type MemberPlan = { user: string; role: Role; place: SourcePosition };
 
 export type OrganizationPlan = {
   name: string;
@@ -50,7 +50,7 @@ export type OrganizationPlan = {
   features: { controls: boolean };
   members: readonly MemberPlan[];
   serviceAccounts: readonly ServiceAccountPlan[];
-  place: Place;
+  place: SourcePosition;
 };
 
 export type UserPlan = {
@@ -58,7 +58,7 @@ export type UserPlan = {
   displayName: string;
   email: string | null;
   apiKeys: readonly ApiKeyPlan[];
-  place: Place;
+  place: SourcePosition;
 };
 
 /** What an apply file declares. Each `place` is where the entry begins in the file. */
@@ -104,7 +104,7 @@ const MOST_PROBLEMS = 100;
  */
 export function parseApplyFile(text: string): ApplyFileResult {
   const yaml = readYaml(text, PLAIN);
-  const problems: (Place & { text: string })[] = [...yaml.problems];
+  const problems: (SourcePosition & { text: string })[] = [...yaml.problems];
   const reading: Reading = {
     place: yaml.place,
     refuse: (place, problem) => problems.push({ ...place, text: problem }),
@@ -125,7 +125,7 @@ export function parseApplyFile(text: string): ApplyFileResult {
   return { plan: null, problems: more > 0 ? [...sorted.slice(0, MOST_PROBLEMS), `and ${more} more`] : sorted };
 }
 
-type Reading = { place(node: unknown): Place; refuse(place: Place, problem: string): void };
+type Reading = { place(node: unknown): SourcePosition; refuse(place: SourcePosition, problem: string): void };
 
 /**
  * Turns a node into a value. What it cannot read it refuses and replaces by `blank`, so that the reading goes on and
@@ -246,7 +246,7 @@ function checkOrganizations(reading: Reading, plan: ApplyPlan): void {
 
 // A key identifies its owner, so one text cannot serve two. E-mail addresses are looked up without case (semantics 1.3).
 function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
-  const keys = new Map<string, Place>();
+  const keys = new Map<string, SourcePosition>();
   const holders = new Map<string, UserPlan>();
   const claimKeys = (apiKeys: readonly ApiKeyPlan[], where: string): void => {
     apiKeys.forEach(({ key, place }, index) => {
@@ -332,7 +332,7 @@ function choice<T extends string>(words: readonly [T, ...T[]]): Reader<T> {
   return scalar<T>((value) => words.find((word) => word === value) ?? null, accepts, words[0]);
 }
 
-function list<T extends { place: Place }>(reader: Reader<T>, identity: (item: T) => string): Reader<readonly T[]> {
+function list<T extends { place: SourcePosition }>(reader: Reader<T>, identity: (item: T) => string): Reader<readonly T[]> {
   return {
     blank: [],
     read(reading, node, where) {
@@ -357,12 +357,12 @@ function list<T extends { place: Place }>(reader: Reader<T>, identity: (item: T)
 
 function record<T extends object, R = T>(
   fields: { readonly [K in keyof T]: Reader<T[K]> },
-  build: (values: T, place: Place) => R,
+  build: (values: T, place: SourcePosition) => R,
 ): Reader<R> {
   const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
   const known = [...readers.keys()].join(", ");
   const blanks = [...readers].map(([key, { absent, blank }]) => [key, absent ? absent.value : blank] as const);
-  const blankAt = (place: Place): R => build(Object.fromEntries(blanks) as T, place);
+  const blankAt = (place: SourcePosition): R => build(Object.fromEntries(blanks) as T, place);
   return {
     blank: blankAt({ line: 1, column: 1 }),
     read(reading, node, where) {

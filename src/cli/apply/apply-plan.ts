@@ -9,7 +9,7 @@ import { newSecret } from "../../server/app.ts";
 import { keepsAdmin } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 import { byPlace } from "../../domain/text/yaml.ts";
-import type { Place } from "../../domain/text/yaml.ts";
+import type { SourcePosition } from "../../domain/text/yaml.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
 import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserPlan } from "./apply-file.ts";
@@ -171,11 +171,11 @@ function existing<T>(found: T | null): T {
 }
 
 /** `users` are the names of the users in the plan. */
-type Checking = { store: Store; users: ReadonlySet<string>; now: number; refuse(place: Place, problem: string): void };
+type Checking = { store: Store; users: ReadonlySet<string>; now: number; refuse(place: SourcePosition, problem: string): void };
 
 /** What keeps the plan from being applied to this store, in the order of the file. */
 function findProblems(store: Store, plan: ApplyPlan, now: number): string[] {
-  const problems: { place: Place; text: string }[] = [];
+  const problems: { place: SourcePosition; text: string }[] = [];
   const users = new Set(plan.users.map((user) => user.name));
   const checking: Checking = { store, users, now, refuse: (place, text) => void problems.push({ place, text }) };
   plan.organizations.forEach((organization, index) => checkOrganization(checking, organization, `organizations[${index}]`));

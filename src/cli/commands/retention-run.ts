@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemSources } from "../../server/app.ts";
 import type { FlowPlan, RetentionPlan } from "../../store/retention/retention-plan.ts";
-import { ruleInWords } from "../../store/retention/retention-plan.ts";
+import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { RetentionChangedError } from "../../store/retention/retention.ts";
 import type { RetentionStep, TombstoneRow } from "../../store/retention/retention.ts";
 import type { Args } from "../args.ts";
@@ -213,7 +213,7 @@ function planText({ id, flows }: RetentionPlan, org: string | null): string {
     const files = flow.files === 0 ? "" : `, ${counted(flow.files, "file")} of ${size(flow.bytes)}`;
     const when = flow.oldest === null || flow.newest === null ? "" : `; last events from ${shownTime(flow.oldest)} to ${shownTime(flow.newest)}`;
     return [
-      `${flow.organization}/${flow.flow}  (rule of ${ruleInWords(flow.rule)})`,
+      `${flow.organization}/${flow.flow}  (rule of ${retentionRuleText(flow.rule)})`,
       `  goes: ${goes.length === 0 ? "nothing" : `${goes.join(" and ")}${files}${when}`}`,
       ...WHY.flatMap(([why, text]) => (flow.kept[why] === 0 ? [] : [`  stays: ${counted(flow.kept[why], "trail")} ${text}`])),
       ...flow.examples.map(({ trail, by }) => `    ${trail}: ${by}`),

@@ -5,7 +5,7 @@ import { AppError } from "../../errors.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { Store } from "../../store/index.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
-import { ruleInWords } from "../../store/retention/retention-plan.ts";
+import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import type { LegalHoldRow, RetentionRuleRow, RetentionScope } from "../../store/retention/retention-rules.ts";
 import { openRetention } from "../../store/retention/retention.ts";
 import type { Retention } from "../../store/retention/retention.ts";
@@ -110,7 +110,7 @@ export const retentionSet: Command = {
       return found;
     }));
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentRule(rule))}\n`);
-    else io.stdout(`${oneLine(ruleInWords(rule))}\nnothing is deleted before assay retention run\n`);
+    else io.stdout(`${oneLine(retentionRuleText(rule))}\nnothing is deleted before assay retention run\n`);
     return EXIT.done;
   },
 };

@@ -5,7 +5,7 @@ import { prepareDirectory, systemSources } from "../../server/app.ts";
 import type { Machine } from "../../diagnostics/doctor/check.ts";
 import { refuseNetworkFileSystem } from "../../diagnostics/doctor/file-system.ts";
 import { listenText } from "../../config/resolve.ts";
-import type { Sources } from "../../config/resolve.ts";
+import type { ConfigSources } from "../../config/resolve.ts";
 import { noteDirectory } from "../fresh-directory.ts";
 import { ROWS } from "../../config/options.ts";
 import type { Option } from "../../config/options.ts";
@@ -13,7 +13,7 @@ import { bufferedDestination, createLogger } from "../../log.ts";
 import { startInstance } from "../../server/instance.ts";
 import type { Instance } from "../../server/instance.ts";
 import { logStart } from "../../server/startup-log.ts";
-import { createNotifier, inheritedSockets, SYSTEMD_VARIABLES } from "../../server/sd-notify.ts";
+import { createSdNotifier, inheritedSockets, SYSTEMD_VARIABLES } from "../../server/sd-notify.ts";
 import { parseApplyFile } from "../apply/apply-file.ts";
 import type { ApplyPlan } from "../apply/apply-file.ts";
 import { applyPlan, describeChanges } from "../apply/apply-plan.ts";
@@ -50,7 +50,7 @@ export const serve: Command = {
 };
 
 /** The secret options that were given as flags. */
-const secretFlags = (sources: Sources): Option[] =>
+const secretFlags = (sources: ConfigSources): Option[] =>
   ROWS.filter(({ name, flag, secret }) => secret && sources[name] === `flag --${flag}`);
 
 /** The addresses of a server that listens. */
@@ -111,7 +111,7 @@ export async function runServer(
   io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
   const stop = io.stopRequested();
   const sockets = inheritedSockets(io.env, io.pid);
-  const notifier = createNotifier({ socket: io.env["NOTIFY_SOCKET"], pid: io.pid, logger });
+  const notifier = createSdNotifier({ socket: io.env["NOTIFY_SOCKET"], pid: io.pid, logger });
   io.forget(SYSTEMD_VARIABLES);
   // From the beginning: who asks while the server starts gets it when it runs.
   const started = Promise.withResolvers<Instance>();

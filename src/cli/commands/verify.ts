@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { systemSources } from "../../server/app.ts";
 import type { CheckResult } from "../../diagnostics/verify/verify.ts";
 import { isDamagedFile } from "../../diagnostics/verify/check.ts";
-import { verify as inspect } from "../../diagnostics/verify/verify.ts";
+import { verifyInstallation as inspect } from "../../diagnostics/verify/verify.ts";
 import { IN_DIRECTORY, recordedPlaceIn } from "../../store/flows/evidence-location.ts";
 import { ForeignDatabaseError } from "../../store/db/database.ts";
 import type { Vault } from "../../evidence/local-store.ts";

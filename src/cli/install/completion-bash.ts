@@ -1,5 +1,5 @@
 /** Completion in bash 4 and newer, without the package bash-completion. */
-import { firstWords, groupsOf } from "./completion-words.ts";
+import { firstWords, commandGroups } from "./completion-words.ts";
 import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion-words.ts";
 
 export function bashCompletion(vocabulary: Vocabulary): string {
@@ -35,7 +35,7 @@ _assay() {
 	fi
 	if ((COMP_CWORD == 2)); then
 		case \${COMP_WORDS[1]} in
-${indent([...groupsOf(vocabulary)].map(([first, members]) => `\t${first}) COMPREPLY=($(compgen -W '${members.map(({ word }) => word).join(" ")}' -- "$cur")); return ;;`))}		esac
+${indent([...commandGroups(vocabulary)].map(([first, members]) => `\t${first}) COMPREPLY=($(compgen -W '${members.map(({ word }) => word).join(" ")}' -- "$cur")); return ;;`))}		esac
 	fi
 	case "\${COMP_WORDS[1]} \${COMP_WORDS[2]-}" in
 ${indent(commands.map((command) => `${pattern(command)} command='${command.name}' options='${flags(command.options)}' positional='${kindText(command.positional)}' ;;`))}	*) return ;;

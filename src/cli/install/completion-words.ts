@@ -76,7 +76,7 @@ export function firstWords({ commands }: Vocabulary): { word: string; descriptio
 }
 
 /** The members of each group by the group's word, in the order of the table. */
-export function groupsOf({ commands }: Vocabulary): Map<string, { word: string; description: string }[]> {
+export function commandGroups({ commands }: Vocabulary): Map<string, { word: string; description: string }[]> {
   const groups = new Map<string, { word: string; description: string }[]>();
   for (const { name, summary } of commands) {
     const [first = "", second] = name.split(" ");

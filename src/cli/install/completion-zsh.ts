@@ -1,12 +1,12 @@
 /** Completion in zsh, for a file named _assay in a directory of $fpath. */
-import { firstWords, groupsOf } from "./completion-words.ts";
+import { firstWords, commandGroups } from "./completion-words.ts";
 import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion-words.ts";
 
 export function zshCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;
   const described = (rows: readonly { word: string; description: string }[]): string =>
     rows.map(({ word, description }) => `\t\t\t${quoted(`${word}:${description.replaceAll(":", "\\:")}`)}\n`).join("");
-  const cases = [...groupsOf(vocabulary)].map(([first, members]) => {
+  const cases = [...commandGroups(vocabulary)].map(([first, members]) => {
     return `\t\t${first})\n\t\t\tlocal -a members=(\n${described(members).replaceAll("\t\t\t", "\t\t\t\t")}\t\t\t)\n\t\t\t_describe -t commands 'command of ${first}' members\n\t\t\treturn\n\t\t\t;;\n`;
   });
   return `#compdef assay

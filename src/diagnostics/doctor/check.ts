@@ -58,7 +58,7 @@ export function existing(path: string): string {
 }
 
 /** Bytes as people read them. */
-export function sizeOf(bytes: number): string {
+export function fileSizeText(bytes: number): string {
   const units = ["bytes", "KB", "MB", "GB", "TB"];
   let [amount, unit] = [bytes, 0];
   while (amount >= 1024 && unit < units.length - 1) [amount, unit] = [amount / 1024, unit + 1];

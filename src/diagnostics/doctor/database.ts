@@ -7,7 +7,7 @@ import { bindingPlaceIn } from "../../store/flows/evidence-location.ts";
 import { APPLICATION_ID, readHeader, schemaVersion } from "../../store/db/database.ts";
 import type { Db, FileHeader } from "../../store/db/database.ts";
 import type { Check, Machine } from "./check.ts";
-import { fail, ok, sizeOf, warn } from "./check.ts";
+import { fail, ok, fileSizeText, warn } from "./check.ts";
 import { ageText } from "./directory.ts";
 
 /** `newer`: written by a program that comes after this one. `usable`: what it holds can be asked for. */
@@ -27,14 +27,14 @@ export function checkDatabase(directory: string, { space }: Pick<Machine, "space
   if (!header) return { check: warn(name, "is empty: the process that began it died at once", "assay serve begins it anew"), state: none };
   const { schemaVersion: version, applicationId } = header;
   const bytes = header.pages * header.pageSize;
-  const size = sizeOf(bytes);
+  const size = fileSizeText(bytes);
   const newer = version > known;
   const state = { header, newer, usable: version === known && applicationId === APPLICATION_ID };
   if (applicationId !== APPLICATION_ID) return { check: fail(name, `${file} is no database of Assay`, "give --data the right directory"), state };
   if (newer) return { check: fail(name, `schema ${version}, and this program knows versions up to ${known}`, "start the program that wrote it, or restore the copy from before the upgrade: see assay help upgrade"), state };
   const free = space(directory)?.free ?? Infinity;
   if (version < known && free < bytes)
-    return { check: fail(name, `schema ${version} of ${known}; the next start copies it first, which takes ${size}, and ${sizeOf(free)} are free`, "make room before the server is started"), state };
+    return { check: fail(name, `schema ${version} of ${known}; the next start copies it first, which takes ${size}, and ${fileSizeText(free)} are free`, "make room before the server is started"), state };
   if (version < known) return { check: warn(name, `schema ${version} of ${known}, ${size}`, "the next start brings it up to date, after a copy of the same size was made: see assay help upgrade"), state };
   return { check: ok(name, `schema ${version}, ${size}`), state };
 }
@@ -46,7 +46,7 @@ const LARGE_WAL = 256 * 1024 * 1024;
 export function checkWal(directory: string, served: boolean, external: boolean): Check {
   const name = "write-ahead log";
   const size = statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
-  const told = sizeOf(size);
+  const told = fileSizeText(size);
   if (size > LARGE_WAL) {
     return external
       ? warn(name, `${told}, and --checkpoints external leaves it to somebody else to empty it`, "see whether the replication beside the server still runs")
@@ -59,12 +59,12 @@ export function checkWal(directory: string, served: boolean, external: boolean):
 /** From a quarter of the file, and 64 MB, on. */
 export function checkFreePages({ pages, freePages, pageSize, autoVacuum }: FileHeader): Check {
   const name = "free pages";
-  const told = `${sizeOf(freePages * pageSize)} of ${sizeOf(pages * pageSize)} (auto_vacuum ${autoVacuum})`;
+  const told = `${fileSizeText(freePages * pageSize)} of ${fileSizeText(pages * pageSize)} (auto_vacuum ${autoVacuum})`;
   const many = freePages * pageSize > 64 * 1024 * 1024 && freePages > pages / 4;
   return many ? warn(name, told, "the next records go there; to give the space back to the disk, stop the server and make the file anew: see assay help troubleshooting") : ok(name, told);
 }
 
-export type Contents = {
+export type DatabaseContents = {
   /** Bytes of evidence that rows name, each file once. */
   evidence: number;
   /** Where the database records that it is kept; null while rows name none. */
@@ -85,7 +85,7 @@ const LONG = 3_600;
 const NO_QUEUES = { jobs: { pullForward: () => undefined }, deliveries: { pullForward: () => undefined } };
 
 /** What is asked of rows: a few short reads. */
-export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "now">): Contents {
+export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "now">): DatabaseContents {
   const one = <T>(sql: string): T => db.prepare<[], T>(sql).get() as T;
   const { waiting, dead } = one<{ waiting: number; dead: number }>(
     "SELECT (SELECT count(*) FROM deliveries WHERE state = 'waiting') AS waiting, (SELECT count(*) FROM deliveries WHERE state = 'dead') AS dead",

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Check, Machine } from "./check.ts";
-import { existing, fail, ok, sizeOf, warn } from "./check.ts";
+import { existing, fail, ok, fileSizeText, warn } from "./check.ts";
 
 const OURS = ["assay.db", "assay.db-wal", "assay.db-shm", "assay.lock", "evidence", "staging", "backups"];
 
@@ -48,10 +48,10 @@ export function checkSpace(directory: string, reserve: number, { space }: Pick<M
   const name = "disk space";
   const found = space(existing(directory));
   if (!found) return warn(name, "cannot be asked for", "look at it with df");
-  const told = `${sizeOf(found.free)} free of ${sizeOf(found.size)}`;
-  if (found.free < reserve) return fail(name, `${told}: less than the ${sizeOf(reserve)} of --disk-reserve, the server takes no changes`, "make room; the server goes on by itself when there is");
+  const told = `${fileSizeText(found.free)} free of ${fileSizeText(found.size)}`;
+  if (found.free < reserve) return fail(name, `${told}: less than the ${fileSizeText(reserve)} of --disk-reserve, the server takes no changes`, "make room; the server goes on by itself when there is");
   if (found.files > 0 && found.freeFiles < 1000) return fail(name, `${told}, and room for ${found.freeFiles} more files`, "the file system is out of inodes: remove files, or move the data to another one");
-  if (found.free < 4 * reserve) return warn(name, `${told}; below ${sizeOf(reserve)} the server takes no changes`, "make room before it does");
+  if (found.free < 4 * reserve) return warn(name, `${told}; below ${fileSizeText(reserve)} the server takes no changes`, "make room before it does");
   return ok(name, told);
 }
 
@@ -64,8 +64,8 @@ export function checkBackups(place: string, needed: number | null, every: number
   const found = entriesOf(place, /^assay-backup-.*\.tar/);
   const newest = found.at(-1);
   const free = space(existing(place))?.free ?? null;
-  const told = newest ? `the latest of ${found.length} in ${place} is ${ageText(now() - newest.modifiedAt)} old, ${sizeOf(newest.size)}` : `none in ${place}`;
-  if (needed !== null && free !== null && free < needed) return warn(name, `${told}; one more needs up to ${sizeOf(needed)}, and ${sizeOf(free)} are free`, "make room, or give --backup-directory a larger disk");
+  const told = newest ? `the latest of ${found.length} in ${place} is ${ageText(now() - newest.modifiedAt)} old, ${fileSizeText(newest.size)}` : `none in ${place}`;
+  if (needed !== null && free !== null && free < needed) return warn(name, `${told}; one more needs up to ${fileSizeText(needed)}, and ${fileSizeText(free)} are free`, "make room, or give --backup-directory a larger disk");
   if (!newest) return warn(name, told, every === null ? "set --backup-every, or make backups in another way, to another disk" : "the first comes by itself; if it does not, see the log of the server");
   if (every !== null && now() - newest.modifiedAt > 2 * every) return fail(name, `${told}, although one is made every ${ageText(every)}`, "see the log of the server for why they failed");
   return ok(name, told);
@@ -75,7 +75,7 @@ export function checkBackups(place: string, needed: number | null, every: number
 export function checkCopies(directory: string): Check {
   const found = entriesOf(join(directory, "backups"), /^assay-schema-\d+-before-\d+-.*\.db$/);
   const bytes = found.reduce((sum, { size }) => sum + size, 0);
-  return ok("copies before upgrades", found.length === 0 ? "none" : `${found.length} in backups/, ${sizeOf(bytes)}; delete those of upgrades that proved themselves`);
+  return ok("copies before upgrades", found.length === 0 ? "none" : `${found.length} in backups/, ${fileSizeText(bytes)}; delete those of upgrades that proved themselves`);
 }
 
 /** Files whose names match, oldest first. `modifiedAt` in epoch seconds. */

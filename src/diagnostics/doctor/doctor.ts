@@ -12,10 +12,10 @@ import { isServed } from "../../store/db/data-directory-lock.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, machine as realMachine, ok, warn } from "./check.ts";
 import { checkContents, checkDatabase, checkFreePages, checkWal } from "./database.ts";
-import type { Contents, DatabaseState } from "./database.ts";
+import type { DatabaseContents, DatabaseState } from "./database.ts";
 import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
 import { checkFileSystem } from "./file-system.ts";
-import { checkAddress, checkClock, checkMemory, checkOpenFiles, checkServer, holderOf } from "./process.ts";
+import { checkAddress, checkClock, checkMemory, checkOpenFiles, checkServer, portHolder } from "./process.ts";
 import type { Server } from "./process.ts";
 
 export type DoctorParts = {
@@ -39,7 +39,7 @@ export async function diagnose({ directory, config, certificate, evidence, machi
   checks.push(present, guarded("file system", () => checkFileSystem(directory, mode, machine)), guarded("disk space", () => checkSpace(directory, config.diskReserve, machine)));
   checks.push(guarded("native library", checkLibrary));
   let state: DatabaseState = { header: null, newer: false, usable: false };
-  let [server, contents]: [Server | null, Contents | null] = [null, null];
+  let [server, contents]: [Server | null, DatabaseContents | null] = [null, null];
   if (present.level === "ok") {
     checks.push(guarded("permissions", () => checkPermissions(directory, machine)));
     checks.push(guarded("server", () => checkServer((server = serverOf(directory, machine)))));
@@ -91,10 +91,10 @@ function checkLibrary(): Check {
   }
 }
 
-const serverOf = (directory: string, machine: Machine): Server | null => (isServed(directory) ? holderOf(join(directory, "assay.lock"), machine) : null);
+const serverOf = (directory: string, machine: Machine): Server | null => (isServed(directory) ? portHolder(join(directory, "assay.lock"), machine) : null);
 
 /** The rows, where looking at them changes nothing: beside a server, or in a file that nobody has to repair first. */
-function lookInside(directory: string, served: boolean, machine: Machine): Contents | Check {
+function lookInside(directory: string, served: boolean, machine: Machine): DatabaseContents | Check {
   const name = "contents";
   const log = statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
   if (!served && log > 0) return warn(name, "not looked at: the log must be taken over first, which changes files", "start the server, or run assay verify, then ask again");

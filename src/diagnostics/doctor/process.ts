@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { judgeClock } from "../../domain/clock.ts";
 import type { Config } from "../../config/options.ts";
 import type { Check, Machine } from "./check.ts";
-import { fail, ok, sizeOf, warn } from "./check.ts";
-import type { Contents } from "./database.ts";
+import { fail, ok, fileSizeText, warn } from "./check.ts";
+import type { DatabaseContents } from "./database.ts";
 import { ageText } from "./directory.ts";
 
 /** Seconds that times may lie ahead: file systems and clocks of containers are coarse. */
@@ -22,7 +22,7 @@ const TELL_MORE = "see assay help troubleshooting";
  */
 export function checkClock(
   directory: string,
-  { newest, backwards, clock }: Pick<Contents, "newest" | "backwards" | "clock">,
+  { newest, backwards, clock }: Pick<DatabaseContents, "newest" | "backwards" | "clock">,
   { now, text }: Pick<Machine, "now" | "text">,
 ): Check {
   const name = "clock";
@@ -51,7 +51,7 @@ export function checkClock(
 export type Server = { pid: number | null; uid: number | null };
 
 /** Who holds a lock on `file`, as /proc/locks tells it; null where it does not. */
-export function holderOf(file: string, { text }: Pick<Machine, "text">): Server {
+export function portHolder(file: string, { text }: Pick<Machine, "text">): Server {
   const inode = statSync(file, { throwIfNoEntry: false })?.ino;
   for (const line of (text("/proc/locks") ?? "").split("\n")) {
     const [, , , kind, pid, place = ""] = line.trim().split(/\s+/);
@@ -91,8 +91,8 @@ export function checkMemory({ text }: Pick<Machine, "text">): Check {
   if (total === null) return ok(name, "its size is not known");
   const limit = Number((text("/sys/fs/cgroup/memory.max") ?? "max").trim());
   const most = Number.isFinite(limit) ? Math.min(limit, total) : total;
-  const told = `${sizeOf(most)}${most < total ? " for this container or service" : ""}${available === null ? "" : `, ${sizeOf(available)} of the machine available`}`;
-  if (most < LEAST_MEMORY) return warn(name, told, `give it ${sizeOf(LEAST_MEMORY)} or more`);
+  const told = `${fileSizeText(most)}${most < total ? " for this container or service" : ""}${available === null ? "" : `, ${fileSizeText(available)} of the machine available`}`;
+  if (most < LEAST_MEMORY) return warn(name, told, `give it ${fileSizeText(LEAST_MEMORY)} or more`);
   if (available !== null && available < LEAST_AVAILABLE) return warn(name, told, "something on this machine takes nearly all of it: find out what, before the kernel ends a process");
   return ok(name, told);
 }

@@ -5,7 +5,7 @@
  */
 import type { Db } from "../../store/db/database.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
-import type { Found, Vault } from "../../evidence/local-store.ts";
+import type { StoredFile, Vault } from "../../evidence/local-store.ts";
 import type { Sink } from "./check.ts";
 
 const AT_ONCE = 1_000;
@@ -38,7 +38,7 @@ export async function checkEvidence(
   const about = (digest: string): string => `evidence ${digest}`;
   let bytes = 0;
 
-  const whole = async ({ digest, size }: Found, { rows, smallest, largest }: Named): Promise<void> => {
+  const whole = async ({ digest, size }: StoredFile, { rows, smallest, largest }: Named): Promise<void> => {
     looked("files", 1);
     const told = smallest === largest ? `${smallest}` : `${smallest} to ${largest}`;
     if (smallest !== size || largest !== size) found(about(digest), `has ${size} bytes, and its rows say ${told}; ${whose(digest, rows)}`);
@@ -62,7 +62,7 @@ export async function checkEvidence(
     if (!file && namedNow.get(digest)) found(about(digest), `is missing; ${whose(digest, named.rows)}`);
     else if (file) await whole({ digest, size: file.size, modifiedAt: now }, named);
   };
-  const unnamed = async (file: Found): Promise<void> => {
+  const unnamed = async (file: StoredFile): Promise<void> => {
     const named = namedNow.get(file.digest);
     if (named) return whole(file, named);
     note(about(file.digest), `is named by no attestation: ${file.size} bytes, ${ageOf(now - file.modifiedAt)} old; the server removes such files after a day`);
@@ -77,8 +77,8 @@ export async function checkEvidence(
   let [file, row] = [await files.next(), rows.next()];
   while (!file.done || !row.done) {
     const order = file.done ? 1 : row.done ? -1 : file.value.digest < row.value.digest ? -1 : file.value.digest > row.value.digest ? 1 : 0;
-    if (order === 0) await whole(file.value as Found, row.value as Named);
-    else if (order < 0) await unnamed(file.value as Found);
+    if (order === 0) await whole(file.value as StoredFile, row.value as Named);
+    else if (order < 0) await unnamed(file.value as StoredFile);
     else await missing((row.value as Named).digest);
     if (order >= 0) row = rows.next();
     if (order <= 0) file = await files.next();

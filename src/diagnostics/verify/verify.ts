@@ -48,7 +48,7 @@ export type VerifyParts = {
 };
 
 /** Runs all checks. @throws what kept one of them from being made, unless damage was found before, which then explains it. */
-export async function verify({ db, vault, staged, quick, now, progress }: VerifyParts, done: (result: CheckResult) => void = () => undefined): Promise<CheckResult[]> {
+export async function verifyInstallation({ db, vault, staged, quick, now, progress }: VerifyParts, done: (result: CheckResult) => void = () => undefined): Promise<CheckResult[]> {
   const count = (table: string): number => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
   const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
   const reach = (at: number): void => progress?.reach(at);

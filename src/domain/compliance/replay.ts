@@ -54,8 +54,8 @@ function ruleText({ satisfied, resolutions }: StoredVerdict["rules"][number]): s
 }
 
 /** How many of what runs are what. */
-export type Counts = { compliant: number; nonCompliant: number; unknown: number };
-export type SnapshotVerdict = Counts & { verdict: boolean | null };
+export type ReplayCounts = { compliant: number; nonCompliant: number; unknown: number };
+export type SnapshotVerdict = ReplayCounts & { verdict: boolean | null };
 
 /** What runs in a snapshot; `versionIds` are the policy versions it was judged under, null when that cannot be read. */
 export type RunningVerdict = { name: string; fingerprint: string; compliant: boolean | null; versionIds: readonly number[] | null };
@@ -84,7 +84,7 @@ export function checkSnapshot(stored: SnapshotVerdict, versionIds: readonly numb
  * @returns what differs, in words
  */
 export function checkLogicalSnapshot(stored: SnapshotVerdict, members: readonly SnapshotVerdict[]): string[] {
-  const sum = (column: keyof Counts): number => members.reduce((total, member) => total + member[column], 0);
+  const sum = (column: keyof ReplayCounts): number => members.reduce((total, member) => total + member[column], 0);
   const verdict = logicalState(members.map((member) => member.verdict));
   const differences = compareCounts(stored, { compliant: sum("compliant"), nonCompliant: sum("nonCompliant"), unknown: sum("unknown") });
   const unseen = stored.verdict === null && verdict === true;
@@ -92,7 +92,7 @@ export function checkLogicalSnapshot(stored: SnapshotVerdict, members: readonly 
   return differences;
 }
 
-function compareCounts(stored: Counts, found: Counts): string[] {
+function compareCounts(stored: ReplayCounts, found: ReplayCounts): string[] {
   const words = [["compliant", "compliant"], ["nonCompliant", "non-compliant"], ["unknown", "unknown"]] as const;
   return words.filter(([column]) => stored[column] !== found[column]).map(([column, word]) => `${stored[column]} ${word} artifacts are stored as the count, and ${found[column]} are there`);
 }

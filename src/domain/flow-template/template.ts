@@ -7,7 +7,7 @@ import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts"
 import { excerpt } from "../text/excerpt.ts";
 import { ATTESTATION_NAME, matches, MAX_NAME_CHARACTERS, REFERENCE_NAME } from "../names.ts";
 import { byPlace, isNullNode, readYaml, shownNode } from "../text/yaml.ts";
-import type { Place, YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
+import type { SourcePosition, YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
 
 export type TemplateAttestation = { name: string; type: string };
 export type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };
@@ -17,7 +17,7 @@ export type Template = {
   trail: { attestations: TemplateAttestation[]; artifacts: TemplateArtifact[] };
 };
 /** A mistake in a template. `line` and `column` count from 1; the location is a dotted path, or `template_file`. */
-export type TemplateProblem = { location: string; problem: string } & Place;
+export type TemplateProblem = { location: string; problem: string } & SourcePosition;
 
 /** The template of a flow that was given none (semantics 2.1). */
 export const EMPTY_TEMPLATE_TEXT = "version: 1";

@@ -9,7 +9,7 @@ import { addressProblem } from "./outbound-policy.ts";
 export const TARGET_PATTERN = String.raw`^[hH][tT][tT][pP][sS]?://[^\s\x00/?#\\][^\s\x00-\x1f\x7f\\]*$`;
 
 /** A target taken apart. `host` is in lower case, without brackets and without a dot at its end. */
-export type Target = { url: URL; host: string; isAddress: boolean };
+export type WebhookTarget = { url: URL; host: string; isAddress: boolean };
 
 /** Characters. Longer ones come from nobody who wants to be reached. */
 const LONGEST = 2048;
@@ -44,7 +44,7 @@ export function targetProblem(url: string, allow: readonly string[]): string | n
 }
 
 /** The target, or what is wrong with it (`targetProblem`). */
-export function readTarget(text: string, allow: readonly string[]): Target | string {
+export function readTarget(text: string, allow: readonly string[]): WebhookTarget | string {
   if (text.length > LONGEST) return `The URL is longer than ${LONGEST} characters`;
   // The parser of URLs forgives blanks, backslashes and missing slashes; other programs read such a text in another way.
   if (!/^https?:\/\/[^\s\\/?#][^\s\\\x00-\x1f\x7f]*$/i.test(text)) {

@@ -15,7 +15,7 @@ export type NotificationMessage = {
 };
 
 export type ChatBody = Readonly<Record<string, unknown>>;
-export type Mail = { subject: string; text: string; html: string };
+export type MailText = { subject: string; text: string; html: string };
 
 /** Lines of a letter. The message of a snapshot with which ten thousand artifacts start is still one that somebody reads. */
 export const MOST_LINES = 20;
@@ -71,7 +71,7 @@ const chatText = (text: string): string => text.replaceAll("&", "&amp;").replace
 const chatUrl = (url: string): string => chatText(url).replaceAll("|", "%7C");
 
 /** An e-mail in both of its forms. */
-export function mail({ heading, lines, more, link, footer }: NotificationMessage): Mail {
+export function mail({ heading, lines, more, link, footer }: NotificationMessage): MailText {
   const all = [...lines, ...moreLine(more)];
   const list = all.map((line) => `<li>${htmlText(line)}</li>`).join("");
   return {

@@ -6,7 +6,7 @@ import type { EnvironmentTrigger, FlowTrigger } from "./triggers.ts";
 import { triggerOf } from "./triggers.ts";
 
 /** Addresses of pages for people, and of objects of the API. */
-export type Links = {
+export type EventLinks = {
   environmentPage(org: string, environment: string): string;
   environmentApi(org: string, environment: string): string;
   snapshotPage(org: string, environment: string, index: number): string;
@@ -41,18 +41,18 @@ export type Provenance = {
 /** A place in the history of an environment. `index` 0: nothing was reported yet. `compliant` null: unknown. */
 export type SnapshotRef = { org: string; environment: string; index: number; compliant: boolean | null };
 
-export type ArtifactFacts = { name: string; fingerprint: string; provenance: Provenance | null };
+export type EventArtifact = { name: string; fingerprint: string; provenance: Provenance | null };
 
 /** An event of a snapshot about one artifact. `member` is where it happened, null for where it is told. */
-export type ArtifactEvent = ArtifactFacts & { annotation: string; was: number; now: number; compliant: boolean | null; member: string | null };
+export type ArtifactEvent = EventArtifact & { annotation: string; was: number; now: number; compliant: boolean | null; member: string | null };
 
 export type NotificationEvent =
-  | { subject: "artifact"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; artifact: ArtifactFacts; description: string }
+  | { subject: "artifact"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; artifact: EventArtifact; description: string }
   | { subject: "environment"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; description: string }
-  | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & FlowFacts);
+  | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & EventFlow);
 
 /** What happened in a flow. `trail` null: an artifact that was reported to the flow alone. */
-export type FlowFacts = {
+export type EventFlow = {
   org: string;
   flow: string;
   /** `state` as it was when the notice was made, right after the event. */
@@ -67,26 +67,26 @@ export type FlowFacts = {
 export const stateWord = (compliant: boolean | null): string => (compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant");
 
 /** Where a message leads to: the page of what it is about, and its name. */
-export function linkOf(notice: NotificationEvent, links: Links): { url: string; text: string } {
+export function linkOf(notice: NotificationEvent, links: EventLinks): { url: string; text: string } {
   return notice.subject === "flow" ? { url: flowFactsPage(notice, links), text: "Look at it" } : momentLink(notice.moment, links);
 }
 
-export const momentLink = (moment: SnapshotRef, links: Links): { url: string; text: string } => ({
+export const momentLink = (moment: SnapshotRef, links: EventLinks): { url: string; text: string } => ({
   url: momentPage(moment, links),
   text: moment.index === 0 ? `Environment ${moment.environment}` : `Snapshot ${moment.index} of ${moment.environment}`,
 });
 
-function flowFactsPage({ org, flow, trail, artifact, attestation }: FlowFacts, links: Links): string {
+function flowFactsPage({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): string {
   if (trail && attestation) return links.attestationPage(org, flow, trail.name, attestation.id);
   if (artifact) return links.artifactPage(org, flow, artifact.fingerprint, artifact.id);
   return trail ? links.trailPage(org, flow, trail.name) : links.flowPage(org, flow);
 }
 
 /** The page of a snapshot; of the environment where there is none yet. */
-export const momentPage = ({ org, environment, index }: SnapshotRef, links: Links): string =>
+export const momentPage = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
   index === 0 ? links.environmentPage(org, environment) : links.snapshotPage(org, environment, index);
 
-export const momentApi = ({ org, environment, index }: SnapshotRef, links: Links): string =>
+export const momentApi = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
   index === 0 ? links.environmentApi(org, environment) : links.snapshotApi(org, environment, index);
 
 const instances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
@@ -129,7 +129,7 @@ export function environmentNotice(
 }
 
 /** @param by who allowed it; @param reason as they wrote it. */
-export function allowedNotice(at: number, moment: SnapshotRef, artifact: ArtifactFacts, { by, reason }: { by: string; reason: string }): Extract<NotificationEvent, { subject: "artifact" }> {
+export function allowedNotice(at: number, moment: SnapshotRef, artifact: EventArtifact, { by, reason }: { by: string; reason: string }): Extract<NotificationEvent, { subject: "artifact" }> {
   const because = reason === "" ? "" : `: ${reason}`;
   return {
     subject: "artifact", trigger: "ON_ALLOWED_ARTIFACT", at, moment, artifact,
@@ -138,7 +138,7 @@ export function allowedNotice(at: number, moment: SnapshotRef, artifact: Artifac
 }
 
 /** @param by who began or reported it. */
-export function flowNotice(trigger: FlowTrigger, at: number, facts: FlowFacts, by: string): Extract<NotificationEvent, { subject: "flow" }> {
+export function flowNotice(trigger: FlowTrigger, at: number, facts: EventFlow, by: string): Extract<NotificationEvent, { subject: "flow" }> {
   const { flow, trail, artifact, attestation } = facts;
   const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
   const description = attestation

@@ -1,14 +1,14 @@
 /** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, what there is not is left out. */
 import { epochText } from "../time.ts";
 import { momentApi, momentPage, stateWord } from "./event.ts";
-import type { FlowFacts, Links, NotificationEvent, Provenance } from "./event.ts";
+import type { EventFlow, EventLinks, NotificationEvent, Provenance } from "./event.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
 import { eventTypeOf } from "./triggers.ts";
 
 export type Payload = { readonly [field: string]: string | Payload };
 
 /** What is sent to a WEBHOOK about a notice. */
-export function webhookPayload(notice: NotificationEvent, links: Links): Payload {
+export function webhookPayload(notice: NotificationEvent, links: EventLinks): Payload {
   const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(notice.at) };
   const what = { event_type: eventTypeOf(notice.trigger), description: notice.description };
   if (notice.subject === "flow") return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };
@@ -37,7 +37,7 @@ export const timestampOf = (at: number): string => epochText(Math.floor(at));
 const provenanceOf = (
   org: string,
   { flow, state, fingerprint, commit, commitUrl, buildUrl, artifactId, selector }: Provenance,
-  links: Links,
+  links: EventLinks,
 ): Payload => ({
   flow,
   status: state.toLowerCase(),
@@ -49,7 +49,7 @@ const provenanceOf = (
 });
 
 /** Of events in flows, which the contract does not describe: the same words in the same places. */
-function flowParts({ org, flow, trail, artifact, attestation }: FlowFacts, links: Links): Payload {
+function flowParts({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): Payload {
   return {
     ...(trail
       ? { trail: { name: trail.name, status: trail.state.toLowerCase(), html_url: links.trailPage(org, flow, trail.name), api_url: links.trailApi(org, flow, trail.name) } }

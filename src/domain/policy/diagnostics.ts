@@ -3,14 +3,14 @@
  * ours can report with these.
  */
 import { byPlace } from "../text/yaml.ts";
-import type { Place } from "../text/yaml.ts";
+import type { SourcePosition } from "../text/yaml.ts";
 
 /**
  * One problem: `line` and `column` count from 1, columns in UTF-16 code units as editors do; `path` is the
  * dotted path of the value (`artifacts.attestations.0.type`), empty for the document as a whole; `problem`
  * is one line without a full stop.
  */
-export type Diagnostic = Place & { path: string; problem: string };
+export type Diagnostic = SourcePosition & { path: string; problem: string };
 
 /** More problems than this help nobody, and an answer must stay readable. */
 export const MAX_DIAGNOSTICS = 100;

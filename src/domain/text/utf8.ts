@@ -1,11 +1,11 @@
 /** Bytes of an uploaded text file to text, so that the way back gives the same bytes: nothing is replaced, a byte order mark stays. */
-import type { Place } from "./yaml.ts";
+import type { SourcePosition } from "./yaml.ts";
 
 /**
  * The text of a file in UTF-8 (wire-contract 14: clients compare what was stored with their file byte for byte), or the place,
  * counted from 1, of the first byte that is not UTF-8.
  */
-export function decodeUtf8(bytes: Buffer): { text: string; broken: null } | { text: null; broken: Place } {
+export function decodeUtf8(bytes: Buffer): { text: string; broken: null } | { text: null; broken: SourcePosition } {
   try {
     return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes), broken: null };
   } catch {
@@ -24,7 +24,7 @@ function validStart(bytes: Buffer): string {
 }
 
 /** Line and column, from 1, of what would follow a text. */
-function placeAfter(text: string): Place {
+function placeAfter(text: string): SourcePosition {
   let line = 1;
   let start = 0;
   for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {

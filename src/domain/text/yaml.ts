@@ -12,7 +12,7 @@ import type { Alias, CST, Document, Node, Scalar } from "yaml";
 import { codePoint, truncate, excerpt } from "./excerpt.ts";
 
 /** Where something stands in a text, counted from 1 as editors do: columns in UTF-16 units, a byte order mark is none. */
-export type Place = { line: number; column: number };
+export type SourcePosition = { line: number; column: number };
 
 /**
  * What a problem is about. `size`, `nesting`: a limit was hit. `character`: YAML does not have it. `syntax`: not YAML.
@@ -22,7 +22,7 @@ export type Place = { line: number; column: number };
 export type YamlProblemKind = "size" | "nesting" | "character" | "syntax" | "alias" | "documents" | "tag" | "anchor" | "plain";
 
 /** `text` is one line without a full stop. */
-export type YamlProblem = Place & { kind: YamlProblemKind; text: string };
+export type YamlProblem = SourcePosition & { kind: YamlProblemKind; text: string };
 
 /**
  * How much is read. `tokens`: besides comments, spaces and line ends. `nesting`: collections inside one another.
@@ -61,9 +61,9 @@ export type YamlText = {
   /** Offset of the first syntax error, null without one: nodes before it can be trusted. */
   brokenAt: number | null;
   /** Where a node begins, or an offset of a node's range is; for anything else, where the content begins. */
-  place(at: unknown): Place;
+  place(at: unknown): SourcePosition;
   /** The place of the character `index` of a scalar's value; the scalar's start where escapes make it unclear. */
-  placeInside(scalar: Scalar, index: number): Place;
+  placeInside(scalar: Scalar, index: number): SourcePosition;
   /** The node an alias stands for; other nodes as they are, and also an alias without an anchor. */
   resolve<T>(node: T): T | Node;
 };
@@ -118,7 +118,7 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
 }
 
 /** Order of the text, for sorting what has a place. */
-export function byPlace(a: Place, b: Place): number {
+export function byPlace(a: SourcePosition, b: SourcePosition): number {
   return a.line - b.line || a.column - b.column;
 }
 
@@ -309,7 +309,7 @@ function isBlank(text: string, start: number, end: number, comments: boolean): b
 const INDEXED_LINES = 64;
 
 /** Offsets of the cut text to lines and columns of the whole one. The index is made when first asked for. */
-function lineIndex(text: string, base: number): (offset: number) => Place {
+function lineIndex(text: string, base: number): (offset: number) => SourcePosition {
   let starts: number[] | null = null;
   return (offset) => {
     starts ??= everyLine(text, INDEXED_LINES);

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import type { Role } from "../../domain/access.ts";
 import type { AuditEntry } from "../db/audit-log.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { jobStore } from "../db/jobs.ts";
 
 /** A live key with its holder: exactly one of user and service account. */
@@ -60,7 +60,7 @@ const COLUMNS = "id, public_id, description, created_at, expires_at, last_used_a
 /** The SHA-256 under which a key is stored, 32 bytes. */
 export const keyDigest = (key: string): Buffer => createHash("sha256").update(key).digest();
 
-export function apiKeyStore(db: Db, { now, newId }: Sources, jobs: ReturnType<typeof jobStore>) {
+export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnType<typeof jobStore>) {
   const byDigest = db.prepare<[Buffer], KeyHolder>(
     `SELECT k.public_id AS key_public_id, k.expires_at, k.grace_period_expires_at, k.user_id, k.service_account_id,
             coalesce(u.public_id, a.public_id) AS holder_public_id, coalesce(u.name, a.name) AS name,

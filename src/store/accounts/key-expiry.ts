@@ -4,7 +4,7 @@
  */
 import { WARNINGS } from "../../domain/notification/key-expiry.ts";
 import { DAY } from "../../domain/time.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 /** A key for which a warning is due. Exactly one of `user_id` and `service_account_id` is set. */
 export type EndingKeyRow = {
@@ -26,7 +26,7 @@ export type EndingKeyRow = {
 
 export type DueWarning = { key: EndingKeyRow; days: number };
 
-export function keyWarningStore(db: Db, { now }: Pick<Sources, "now">) {
+export function keyWarningStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   // Keys that a rotation replaced end on purpose.
   const ending = db.prepare<{ after: number; until: number; days: number; limit: number }, EndingKeyRow>(
     `SELECT k.id, k.public_id, k.description, k.created_at, k.expires_at, k.user_id, k.service_account_id, k.creating_user_id,

@@ -1,6 +1,6 @@
 /** Organizations, their members and the append-only history of memberships, which membership-audit-log.ts reads. */
 import type { Role } from "../../domain/access.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { MembershipEventRow } from "./membership-audit-log.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
 
@@ -27,7 +27,7 @@ export type MemberRow = {
 
 const COLUMNS = "id, public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at";
 
-export function organizationStore(db: Db, { now, newId }: Sources) {
+export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE name = ?`);
   const byId = db.prepare<[number], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE id = ?`);
   const all = db.prepare<[], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations ORDER BY name`);

@@ -1,10 +1,10 @@
 /** Passwords of users, as scrypt with its salt and parameters. Who makes and checks them is logins/passwords.ts. */
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 export type PasswordHash = { hash: Buffer; salt: Buffer; cost: number; block_size: number; parallelism: number };
 export type PasswordRow = PasswordHash & { set_at: number };
 
-export function passwordStore(db: Db, { now }: Sources) {
+export function passwordStore(db: Db, { now }: SchemaSources) {
   const byUser = db.prepare<[number], PasswordRow>("SELECT hash, salt, cost, block_size, parallelism, set_at FROM passwords WHERE user_id = ?");
   const put = db.prepare(
     `INSERT INTO passwords (user_id, hash, salt, cost, block_size, parallelism, set_at) VALUES (?, ?, ?, ?, ?, ?, ?)

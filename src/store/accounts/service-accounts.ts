@@ -1,6 +1,6 @@
 /** Service accounts: machines that act in one shared organization, with a role of their own. */
 import type { Role } from "../../domain/access.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
 import type { MembershipEventRow } from "./membership-audit-log.ts";
 
@@ -18,7 +18,7 @@ export type ServiceAccountRow = {
 
 const COLUMNS = "id, public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at";
 
-export function serviceAccountStore(db: Db, { now, newId }: Sources) {
+export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], ServiceAccountRow>(
     `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? AND name = ?`,
   );

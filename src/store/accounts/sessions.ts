@@ -3,7 +3,7 @@
  * written every now and then, so that a read costs no write: after a crash a session may look unused for a minute longer.
  */
 import { createHash } from "node:crypto";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 export type LoginMethod = "password" | "oidc" | "setup";
 
@@ -58,7 +58,7 @@ export const cookieDigest = (value: string): Buffer => createHash("sha256").upda
 
 const COLUMNS = "public_id, user_id, method, address, user_agent, created_at, last_used_at, rotated_at, idle, expires_at";
 
-export function sessionStore(db: Db, { now, newId }: Sources) {
+export function sessionStore(db: Db, { now, newId }: SchemaSources) {
   const holding = (column: "digest" | "previous_digest") =>
     db.prepare<[Buffer], SessionHolder>(
       `SELECT ${COLUMNS.split(", ").map((name) => `s.${name}`).join(", ")}, s.csrf_token, ${column === "digest" ? 0 : 1} AS is_previous,

@@ -1,6 +1,6 @@
 /** Users: people with a login name, known to organizations through memberships. */
 import type { Role } from "../../domain/access.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 export type UserRow = {
   id: number;
@@ -17,7 +17,7 @@ export type UserMembership = { organization_id: number; organization: string; ki
 
 const COLUMNS = "id, public_id, name, display_name, email, default_organization_id, created_at, last_modified_at";
 
-export function userStore(db: Db, { now, newId }: Sources) {
+export function userStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE name = ?`);
   const byId = db.prepare<[number], UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = ?`);
   const byEmail = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`);

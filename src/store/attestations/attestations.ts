@@ -6,7 +6,7 @@ import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-search.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { withStubs } from "../db/large-json.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 
@@ -123,7 +123,7 @@ function factOf(row: CurrentRow): AttestationFact {
   };
 }
 
-export function attestationStore(db: Db, { newId }: Sources, triggers: ReturnType<typeof triggerStore>) {
+export function attestationStore(db: Db, { newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
   const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);

@@ -5,8 +5,8 @@
  * keeps its name for ever, so that a record that names it can always be explained.
  */
 import { notFound } from "../../errors.ts";
-import type { Db, Sources } from "../db/database.ts";
-import { MAX_INLINE_BYTES } from "../db/large-json.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
+import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 
 export type CustomTypeRow = {
@@ -52,9 +52,9 @@ const COLUMNS = "id, public_id, organization_id, name, description, archived_at,
 const VERSION_COLUMNS = "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
 
 /** A long schema is passed on without being read, so SQLite looks whether it is JSON; empty for one that is not. */
-const SOUND_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_BYTES} AND NOT json_valid(schema_json), '', schema_json) AS schema_json`;
+const SOUND_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_JSON_BYTES} AND NOT json_valid(schema_json), '', schema_json) AS schema_json`;
 
-export function customAttestationTypeStore(db: Db, { now, newId }: Sources) {
+export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], CustomTypeRow>(`SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`);
   const ofOrganization = db.prepare<[number], CustomTypeRow>(`SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name`);
   const insert = db.prepare(

@@ -1,6 +1,6 @@
 /** The audit log: one row for every change, written in the transaction of the change. */
 import type { clockStore } from "./clock.ts";
-import type { Db, Sources } from "./database.ts";
+import type { Db, SchemaSources } from "./database.ts";
 
 export type AuditEntry = {
   organizationId: number | null;
@@ -27,7 +27,7 @@ export type AuditRow = {
   detail_json: string | null;
 };
 
-export function auditStore(db: Db, { now }: Sources, clock: ReturnType<typeof clockStore>) {
+export function auditStore(db: Db, { now }: SchemaSources, clock: ReturnType<typeof clockStore>) {
   const insert = db.prepare(
     `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

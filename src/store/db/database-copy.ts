@@ -24,7 +24,7 @@ export class DamagedDatabaseError extends Error {
 }
 
 /** What a copy has: its schema version, and the number of rows of each table in the order of their names. */
-export type Contents = { schemaVersion: number; rows: Record<string, number> };
+export type CopyContents = { schemaVersion: number; rows: Record<string, number> };
 
 /** Evidence that rows name: the SHA-256 of a file and its size in bytes. */
 export type Reference = { digest: string; size: number };
@@ -70,7 +70,7 @@ export async function copyDatabase(db: Db, file: string, { reached, signal }: { 
  * which takes some ten times as long.
  * @throws DamagedDatabaseError
  */
-export function checkCopy(file: string, thorough: boolean): Contents {
+export function checkCopy(file: string, thorough: boolean): CopyContents {
   try {
     const db = openCopy(file);
     try {
@@ -88,7 +88,7 @@ export function checkCopy(file: string, thorough: boolean): Contents {
   }
 }
 
-function contentsOf(db: Db): Contents {
+function contentsOf(db: Db): CopyContents {
   const tables = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all();
   const rows = tables.map((name): [string, number] => [name, db.prepare<[], number>(`SELECT count(*) FROM "${name}"`).pluck().get() ?? 0]);
   return { schemaVersion: db.pragma("user_version", { simple: true }) as number, rows: Object.fromEntries(rows) };

@@ -19,7 +19,7 @@ import { readStoredText } from "../flows/templates.ts";
 export type Db = Database.Database;
 
 /** Time and ids come in from outside, so that tests decide them. */
-export type Sources = {
+export type SchemaSources = {
   /** Epoch seconds, with fraction. */
   now(): number;
   /** A new public id, 8-4-4-4-8 hex. */

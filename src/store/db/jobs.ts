@@ -5,7 +5,7 @@
  *
  * Everything that changes something is to be called inside a write.
  */
-import type { Db, Sources } from "./database.ts";
+import type { Db, SchemaSources } from "./database.ts";
 
 export type JobRow = {
   id: number;
@@ -28,7 +28,7 @@ export type Lease = Pick<JobRow, "id" | "attempts">;
 
 const COLUMNS = "id, kind, payload_json, created_at, due_at, leased_until, attempts, last_error";
 
-export function jobStore(db: Db, { now }: Pick<Sources, "now">) {
+export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   const byId = db.prepare<[number], JobRow>(`SELECT ${COLUMNS} FROM jobs WHERE id = ?`);
   const newestId = db.prepare<[], { id: number | null }>("SELECT max(id) AS id FROM jobs");
   const insert = db.prepare("INSERT INTO jobs (id, kind, payload_json, created_at, due_at) VALUES (?, ?, ?, ?, ?)");

@@ -7,7 +7,7 @@
 import type { Db } from "./database.ts";
 
 /** Texts up to this many bytes stand in the row itself. */
-export const MAX_INLINE_BYTES = 65_536;
+export const MAX_INLINE_JSON_BYTES = 65_536;
 
 const TABLES = ["artifacts", "attestations", "trails"] as const;
 export type LargeJsonTable = (typeof TABLES)[number];
@@ -20,7 +20,7 @@ export const withStubs = (alias: string, columns: readonly string[], large: read
 
 /** An SQL expression for a column, or for its stub. */
 export const orStub = (name: string): string =>
-  `CASE WHEN octet_length(${name}) > ${MAX_INLINE_BYTES} THEN '@' || octet_length(${name}) ELSE ${name} END`;
+  `CASE WHEN octet_length(${name}) > ${MAX_INLINE_JSON_BYTES} THEN '@' || octet_length(${name}) ELSE ${name} END`;
 
 /** The bytes of the text that a stub stands for; null for a text that is none. */
 export function stubBytes(text: string | null): number | null {

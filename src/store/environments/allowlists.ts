@@ -2,7 +2,7 @@
  * Fingerprints that an environment accepts whatever its policies say (semantics 5.6). Append-only: allowing one again adds an
  * entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
  */
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 
@@ -29,7 +29,7 @@ const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_n
 
 export type AllowlistParts = { staleness: ReturnType<typeof staleArtifactStore>; triggers: ReturnType<typeof triggerStore> };
 
-export function allowlistStore(db: Db, { now, newId }: Sources, { staleness, triggers }: AllowlistParts) {
+export function allowlistStore(db: Db, { now, newId }: SchemaSources, { staleness, triggers }: AllowlistParts) {
   const insert = db.prepare(
     `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,

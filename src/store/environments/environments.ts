@@ -5,7 +5,7 @@
  * Invariants: those of names (name-table.ts). Members of logical environments are active and physical. Whatever changes a
  * verdict in an environment moves its `revision`.
  */
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import { tagTable } from "../db/tags.ts";
@@ -52,7 +52,7 @@ const names = [
 ] as const satisfies readonly (keyof EnvironmentRow)[];
 const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
 
-export function environmentStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof staleArtifactStore>) {
+export function environmentStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
   const named = nameTable<EnvironmentRow>(db, { table: "environments", as: "environment", columns: COLUMNS, aliases: "environment_aliases", owner: "environment_id", kind: "Environment" });
   const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE id = ?`);
   const insert = db.prepare(

@@ -17,7 +17,7 @@ import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
 import type { allowlistStore } from "./allowlists.ts";
 import type { clockStore } from "../db/clock.ts";
 import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { factStore } from "./compliance-facts.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
@@ -85,7 +85,7 @@ const MAX_COUNTED_WEIGHT = 100;
 
 export function snapshotRecorderStore(
   db: Db,
-  { now }: Sources,
+  { now }: SchemaSources,
   { environments, policies, allowlists, facts, logical, triggers, clock }: RecordingParts,
 ) {
   const openRows = db.prepare<[number], OpenRow>(

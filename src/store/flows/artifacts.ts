@@ -3,7 +3,7 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { selectorColumn } from "./artifact-selector.ts";
 import type { buildStore } from "./builds.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { withStubs } from "../db/large-json.ts";
 
 export type ArtifactRow = {
@@ -81,7 +81,7 @@ const LATEST_REPORT = "ORDER BY a.report_number DESC, a.id DESC";
 /** Above every text that begins with a hex prefix: the upper bound of an index range. */
 export const afterPrefix = (prefix: string): string => `${prefix}g`;
 
-export function artifactStore(db: Db, { newId }: Sources, builds: ReturnType<typeof buildStore>) {
+export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnType<typeof buildStore>) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
   const inTrail = db.prepare<[number], ArtifactInTrailRow>(
     `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json

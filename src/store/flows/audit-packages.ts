@@ -62,8 +62,8 @@ export type UsedTypeRow = {
   summary_json: string | null;
 };
 
-export type ControlRow = { id: number; identifier: string; archived: 0 | 1 };
-export type ControlVersionRow = {
+export type PackagedControlRow = { id: number; identifier: string; archived: 0 | 1 };
+export type PackagedControlVersionRow = {
   version: number;
   status: string;
   name: string;
@@ -135,8 +135,8 @@ export function auditPackageStore(db: Db) {
     `SELECT t.name, t.description, t.archived_at, v.version, v.timestamp, v.created_by, v.comment, v.schema_json, v.content_type, v.rules_json, v.summary_json
      FROM custom_types t JOIN custom_type_versions v ON v.type_id = t.id WHERE t.organization_id = ? AND t.name = ? AND v.version = ?`,
   );
-  const control = db.prepare<[number, string], ControlRow>("SELECT id, identifier, archived FROM controls WHERE organization_id = ? AND identifier = ?");
-  const controlVersions = db.prepare<[number], ControlVersionRow>(
+  const control = db.prepare<[number, string], PackagedControlRow>("SELECT id, identifier, archived FROM controls WHERE organization_id = ? AND identifier = ?");
+  const controlVersions = db.prepare<[number], PackagedControlVersionRow>(
     "SELECT version, status, name, description, links_json, timestamp, created_by FROM control_versions WHERE control_id = ? ORDER BY version",
   );
 
@@ -176,7 +176,7 @@ export function auditPackageStore(db: Db) {
     policyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
     typeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null => typeVersion.get(organizationId, name, version) ?? null,
     /** A control with all its versions, oldest first; null for an identifier that no control has. */
-    control(organizationId: number, identifier: string): (ControlRow & { versions: ControlVersionRow[] }) | null {
+    control(organizationId: number, identifier: string): (PackagedControlRow & { versions: PackagedControlVersionRow[] }) | null {
       const row = control.get(organizationId, identifier);
       return row ? { ...row, versions: controlVersions.all(row.id) } : null;
     },

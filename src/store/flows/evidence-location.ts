@@ -1,5 +1,5 @@
 /** Where the evidence that attestations name is kept, and which files that is. */
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 /** The place that is no storage elsewhere: the evidence directory of the data directory. */
 export const IN_DIRECTORY = "directory";
@@ -27,7 +27,7 @@ export function forgetPlace(db: Db): void {
   if (hasPlace(db)) db.prepare("DELETE FROM evidence_place").run();
 }
 
-export function evidencePlaceStore(db: Db, sources: Sources) {
+export function evidencePlaceStore(db: Db, sources: SchemaSources) {
   const current = db.prepare<[], string>(PLACE).pluck();
   const set = db.prepare<[string, number]>(
     "INSERT INTO evidence_place (id, place, since) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET place = excluded.place, since = excluded.since",

@@ -1,5 +1,5 @@
 /** Flows, their names (name-table.ts) and their tags. */
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { orStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
@@ -71,7 +71,7 @@ const listSql = (order: string): string =>
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 
-export function flowStore(db: Db, { now, newId }: Sources, staleness: ReturnType<typeof staleArtifactStore>) {
+export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
   const named = nameTable<FlowRow>(db, { table: "flows", as: "flow", columns: COLUMNS, aliases: "flow_aliases", owner: "flow_id", kind: "Flow" });
   const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`);

@@ -2,7 +2,7 @@
 import { namespaceOf, searchForm, vcsInstanceOf } from "../../domain/network/repository-url.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { tagTable } from "../db/tags.ts";
 import type { TagChange } from "../db/tags.ts";
 
@@ -49,7 +49,7 @@ export const REPO_COLUMNS = ["id", "public_id", "external_id", "provider", ...CH
   .map((name) => `repo.${name}`)
   .join(", ");
 
-export function repoStore(db: Db, { now, newId }: Sources) {
+export function repoStore(db: Db, { now, newId }: SchemaSources) {
   const byIdentity = db.prepare<[number, string, string], RepoRow>(
     `SELECT ${REPO_COLUMNS} FROM repos AS repo WHERE organization_id = ? AND external_id = ? AND provider = ?`,
   );

@@ -6,7 +6,7 @@
 import { parse } from "yaml";
 import { parseTemplate } from "../../domain/flow-template/template.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 export type TemplateRow = { id: number; public_id: string; content: string };
 
@@ -19,7 +19,7 @@ type ParsedRow = { public_id: string; parsed_json: string | null; content: strin
  */
 const CACHED = 200;
 
-export function templateStore(db: Db, { newId }: Sources) {
+export function templateStore(db: Db, { newId }: SchemaSources) {
   const byId = db.prepare<[number], TemplateRow>("SELECT id, public_id, content FROM templates WHERE id = ?");
   const publicId = db.prepare<[number], string>("SELECT public_id FROM templates WHERE id = ?").pluck() as { get(id: number): string | undefined };
   const parsedById = db.prepare<[number], ParsedRow>(

@@ -3,7 +3,7 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import { afterPrefix } from "./artifacts.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import { withStubs } from "../db/large-json.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 
@@ -54,7 +54,7 @@ export type TrailFilter = {
   fingerprint: string | null;
 };
 
-export function trailStore(db: Db, { now, newId }: Sources, triggers: ReturnType<typeof triggerStore>) {
+export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
   const byName = db.prepare<[number, string], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`);
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const listed = db.prepare<[number], TrailRow>(`SELECT ${listedTrails("t")} FROM trails t WHERE t.id = ?`);

@@ -4,7 +4,7 @@
  */
 import type { KeptTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { notificationTargetStore } from "./notification-targets.ts";
 
 /** What an action is about. */
@@ -38,7 +38,7 @@ const COLUMNS = ["id", "organization_id", "number", "kind", "name", "triggers_js
   .map((name) => `action.${name}`)
   .join(", ");
 
-export function actionStore(db: Db, { now }: Pick<Sources, "now">, targets: ReturnType<typeof notificationTargetStore>) {
+export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, targets: ReturnType<typeof notificationTargetStore>) {
   const byNumber = db.prepare<[number, number], ActionRow>(`SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND number = ?`);
   const byName = db.prepare<[number, string], ActionRow>(`SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND name = ?`);
   const all = db.prepare<[number], ActionRow>(`SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? ORDER BY number`);

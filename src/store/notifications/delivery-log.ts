@@ -1,6 +1,6 @@
 /** What became of messages to the outside, for the operator: lists of them, and each with its attempts. Changes are made in deliveries.ts. */
 import type { Db } from "../db/database.ts";
-import type { Message } from "../../domain/notification/render.ts";
+import type { RenderedMessage } from "../../domain/notification/render.ts";
 
 export type DeliveryState = "waiting" | "delivered" | "dead";
 
@@ -13,7 +13,7 @@ export type DeliveryRow = {
   /** The action of its target; null without one, and when it was deleted since. */
   action_name: string | null;
   subject: string;
-  type: Message["type"];
+  type: RenderedMessage["type"];
   target_json: string;
   message_json: string;
   state: DeliveryState;

@@ -3,7 +3,7 @@
  * those of the snapshot in question, which does not change any more; states in flows are those of now. Names are the present ones.
  */
 import type { Facts } from "../../domain/compliance/environment.ts";
-import type { ArtifactEvent, ArtifactFacts, FlowFacts, SnapshotRef, Provenance } from "../../domain/notification/event.ts";
+import type { ArtifactEvent, EventArtifact, EventFlow, SnapshotRef, Provenance } from "../../domain/notification/event.ts";
 import type { ArtifactTrigger } from "../../domain/notification/triggers.ts";
 import { selectorColumn, selectorOf } from "../flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../db/database.ts";
@@ -142,21 +142,21 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
       return { events, total };
     },
     /** An entry of an allowlist, and what is known of its artifact now. */
-    allowed(environmentId: number, index: number, allowlistId: number): { moment: SnapshotRef; artifact: ArtifactFacts; by: string; reason: string } {
+    allowed(environmentId: number, index: number, allowlistId: number): { moment: SnapshotRef; artifact: EventArtifact; by: string; reason: string } {
       const row = found(entry.get(allowlistId), `entry ${allowlistId} of an allowlist`);
       const artifact = { name: row.artifact_name, fingerprint: row.fingerprint, provenance: provenanceOf(facts.of(row.organization_id, row.fingerprint)) };
       return { moment: momentOf(environmentId, index), artifact, by: row.user_name, reason: row.description };
     },
-    trail: (flowId: number, trailId: number): FlowFacts => ({
+    trail: (flowId: number, trailId: number): EventFlow => ({
       ...found(flowPlace.get(flowId), `flow ${flowId}`), trail: found(trailOf.get(trailId), `trail ${trailId}`), artifact: null, attestation: null,
     }),
-    artifact(flowId: number, artifactId: number): FlowFacts {
+    artifact(flowId: number, artifactId: number): EventFlow {
       const row = found(record.get(artifactId), `artifact ${artifactId}`);
       const trail = row.trail_id === null ? null : found(trailOf.get(row.trail_id), `trail ${row.trail_id}`);
       return { ...found(flowPlace.get(flowId), `flow ${flowId}`), trail, artifact: artifactOf(row), attestation: null };
     },
     /** `artifact` is the first that the attestation belongs to, null for one of the trail's own or one that waits for its artifact. */
-    attestation(flowId: number, attestationId: number): FlowFacts & { by: string } {
+    attestation(flowId: number, attestationId: number): EventFlow & { by: string } {
       const row = found(attestation.get(attestationId), `attestation ${attestationId}`);
       const artifact = bound.get(attestationId, row.trail_id);
       return {
@@ -170,7 +170,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   };
 }
 
-const artifactOf = (row: RecordRow): FlowFacts["artifact"] => ({
+const artifactOf = (row: RecordRow): EventFlow["artifact"] => ({
   id: row.public_id, name: row.name, fingerprint: row.fingerprint, state: row.state, commit: row.git_commit,
   commitUrl: row.commit_url, buildUrl: row.build_url, selector: selectorOf(row),
 });

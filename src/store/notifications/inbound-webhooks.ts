@@ -6,7 +6,7 @@
  * bring back a verdict that was superseded; the digest of each body is kept for that.
  */
 import { createHash } from "node:crypto";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 export const WEBHOOK_KINDS = ["sonar", "launch-darkly"] as const;
 export type WebhookKind = (typeof WEBHOOK_KINDS)[number];
@@ -27,7 +27,7 @@ export type InboundWebhookRow = {
 
 const COLUMNS = "id, public_id, organization_id, kind, secret, service_account_id, settings_json, created_at, disabled_at, last_received_at";
 
-export function inboundWebhookStore(db: Db, { now }: Pick<Sources, "now">) {
+export function inboundWebhookStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   const byPublicId = db.prepare<[string, WebhookKind], InboundWebhookRow>(
     `SELECT ${COLUMNS} FROM inbound_webhooks WHERE public_id = ? AND kind = ? AND disabled_at IS NULL`,
   );

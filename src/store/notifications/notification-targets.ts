@@ -27,7 +27,7 @@ const COLUMNS = "id, type, target_json, last_success_at, last_failure_at, last_e
 export const queueOf = (targetId: number): string => `target ${targetId}`;
 
 /** Whether the latest message that was sent there did not arrive. */
-export const isFailing = ({ last_success_at, last_failure_at }: Pick<TargetRow, "last_success_at" | "last_failure_at">): boolean =>
+export const isTargetFailing = ({ last_success_at, last_failure_at }: Pick<TargetRow, "last_success_at" | "last_failure_at">): boolean =>
   last_failure_at !== null && (last_success_at === null || last_failure_at > last_success_at);
 
 export function notificationTargetStore(db: Db) {

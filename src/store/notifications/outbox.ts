@@ -7,8 +7,8 @@
  *
  * Everything that changes something is to be called inside a write.
  */
-import type { Message } from "../../domain/notification/render.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { RenderedMessage } from "../../domain/notification/render.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { jobStore } from "../db/jobs.ts";
 
 export type NewDelivery = {
@@ -19,7 +19,7 @@ export type NewDelivery = {
   targetId: number | null;
   /** For people: the name of the action and the event. */
   subject: string;
-  message: Message;
+  message: RenderedMessage;
 };
 
 /** The message of a queue that is to be sent next. */
@@ -32,7 +32,7 @@ export type WaitingDelivery = {
   /** 1 with target_id null: the target was deleted since. */
   has_target: 0 | 1;
   subject: string;
-  type: Message["type"];
+  type: RenderedMessage["type"];
   target_json: string;
   message_json: string;
   /** Attempts so far, since `waiting_since`. */
@@ -60,7 +60,7 @@ export type DeliverPayload = { queue: string };
 /** Characters of an error that are kept; the log has all of it. */
 const ERROR_CHARACTERS = 500;
 
-export function deliveryStore(db: Db, { now, newId }: Sources, jobs: ReturnType<typeof jobStore>) {
+export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnType<typeof jobStore>) {
   const insert = db.prepare(
     `INSERT INTO deliveries (public_id, organization_id, queue, target_id, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?)`,

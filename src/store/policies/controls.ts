@@ -6,13 +6,13 @@
  * archived control keeps its own; a change that changes nothing writes nothing.
  */
 import { conflict, notFound } from "../../errors.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 import { hasAllTags, tagChoices, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagChoice, TagFilter, Tags } from "../db/tags.ts";
 
 /** Name of a link to its address. */
-export type Links = Readonly<Record<string, string>>;
+export type ControlLinks = Readonly<Record<string, string>>;
 
 export type ControlRow = {
   id: number;
@@ -48,7 +48,7 @@ export type ControlVersionRow = {
   created_by: string;
 };
 
-export type ControlFields = { name: string; description: string | null; links: Links };
+export type ControlFields = { name: string; description: string | null; links: ControlLinks };
 
 export type ControlFilter = {
   /** A part of the name or the identifier in any case; empty: every control. */
@@ -78,7 +78,7 @@ const LISTED = `control.organization_id = @organization AND control.archived = @
 
 type ListParameters = { organization: number; archived: 0 | 1; search: string; tags: string };
 
-export function controlStore(db: Db, { now, newId }: Sources) {
+export function controlStore(db: Db, { now, newId }: SchemaSources) {
   const byIdentifier = db.prepare<[number, string], ControlRow>(`SELECT ${COLUMNS} FROM controls AS control WHERE organization_id = ? AND identifier = ?`);
   const byId = db.prepare<[number], ControlRow>(`SELECT ${COLUMNS} FROM controls AS control WHERE id = ?`);
   const insert = db.prepare(
@@ -160,7 +160,7 @@ export function controlStore(db: Db, { now, newId }: Sources) {
 
     /** Gives a control these fields: the next version, and none when it has them already. @returns the control as it is now. */
     edit(control: ControlRow, { name, description, links }: ControlFields, user: string): ControlRow {
-      const sameLinks = inOrder(JSON.parse(control.links_json) as Links) === inOrder(links);
+      const sameLinks = inOrder(JSON.parse(control.links_json) as ControlLinks) === inOrder(links);
       if (name === control.name && description === control.description && sameLinks) return control;
       const links_json = sameLinks ? control.links_json : JSON.stringify(links);
       return change(control, "edited", { name, description, links_json, archived: control.archived }, user);
@@ -199,4 +199,4 @@ export function controlStore(db: Db, { now, newId }: Sources) {
 }
 
 /** Links are a set of pairs: the order in which a client writes them is no change. */
-const inOrder = (links: Links): string => JSON.stringify(Object.entries(links).sort(([a], [b]) => (a < b ? -1 : 1)));
+const inOrder = (links: ControlLinks): string => JSON.stringify(Object.entries(links).sort(([a], [b]) => (a < b ? -1 : 1)));

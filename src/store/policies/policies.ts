@@ -9,7 +9,7 @@ import { controlsReferenced, parsePolicy } from "../../domain/policy/document.ts
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
 import { notFound } from "../../errors.ts";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 
 export type PolicyRow = {
@@ -80,7 +80,7 @@ const missing = (organization: OrganizationKey, name: string) => notFound(`Polic
 const COLUMNS = "id, public_id, organization_id, name, description, created_by, created_at, last_modified_at";
 const VERSION_COLUMNS = "id, policy_id, version, comment, timestamp, created_by, policy_yaml";
 
-export function policyStore(db: Db, { now, newId }: Sources) {
+export function policyStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE organization_id = ? AND name = ?`);
   const byId = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE id = ?`);
   const ofOrganization = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE organization_id = ? ORDER BY name`);

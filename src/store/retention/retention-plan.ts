@@ -58,7 +58,7 @@ export type RetentionPlan = {
 const EXAMPLES = 5;
 
 /** The text of a rule, as tombstones keep it. */
-export function ruleInWords({ flow_id, organization_name, flow_name, trails_after_days, evidence_after_days }: RetentionRuleRow): string {
+export function retentionRuleText({ flow_id, organization_name, flow_name, trails_after_days, evidence_after_days }: RetentionRuleRow): string {
   const of = flow_id === null ? `organization ${organization_name}` : `flow ${organization_name}/${flow_name}`;
   const parts = [
     trails_after_days === null ? "trails for ever" : `trails for ${trails_after_days} days`,

@@ -3,7 +3,7 @@
  * (retention.ts), and nothing by the clock: only `assay retention run` deletes.
  */
 import { hash } from "node:crypto";
-import type { Db, Sources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
 
 /** Days after the last thing that happened to a trail; null: never. */
 export type RetentionDays = { trails: number | null; evidence: number | null };
@@ -45,7 +45,7 @@ const HOLDS = `SELECT h.id, h.public_id, h.organization_id, o.name AS organizati
     h.reason, h.placed_by, h.placed_at, h.released_by, h.released_at
   FROM legal_holds h JOIN organizations o ON o.id = h.organization_id LEFT JOIN flows f ON f.id = h.flow_id`;
 
-export function retentionRuleStore(db: Db, { now, newId }: Sources) {
+export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
   const rules = db.prepare<[], RetentionRuleRow>(`${RULES} ORDER BY o.name, f.name`);
   const put = db.prepare<[number, number | null, number | null, number | null, number, number]>(
     `INSERT INTO retention_rules (organization_id, flow_id, trails_after_days, evidence_after_days, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)

@@ -8,8 +8,8 @@
  */
 import { createHash } from "node:crypto";
 import type { buildStore } from "../flows/builds.ts";
-import type { Db, Sources } from "../db/database.ts";
-import { COUNTS, endsOf, LAST_EVENT, RAN, retentionPlanStore, ruleInWords } from "./retention-plan.ts";
+import type { Db, SchemaSources } from "../db/database.ts";
+import { COUNTS, endsOf, LAST_EVENT, RAN, retentionPlanStore, retentionRuleText } from "./retention-plan.ts";
 import type { DueRow, RetentionAction, RetentionPlan } from "./retention-plan.ts";
 import { retentionRuleStore } from "./retention-rules.ts";
 
@@ -66,7 +66,7 @@ const CHILDREN = [
 export type Retention = ReturnType<typeof openRetention>;
 
 /** Everything about retention over one connection. The command line opens it, and nothing that serves. */
-export function openRetention(db: Db, sources: Sources, builds: ReturnType<typeof buildStore>) {
+export function openRetention(db: Db, sources: SchemaSources, builds: ReturnType<typeof buildStore>) {
   const rules = retentionRuleStore(db, sources);
   const plans = retentionPlanStore(db, rules);
   return { rules, plans, runs: retentionRunStore(db, sources, { rules, plans, builds }) };
@@ -74,7 +74,7 @@ export function openRetention(db: Db, sources: Sources, builds: ReturnType<typeo
 
 type Parts = { rules: ReturnType<typeof retentionRuleStore>; plans: ReturnType<typeof retentionPlanStore>; builds: ReturnType<typeof buildStore> };
 
-function retentionRunStore(db: Db, { now, newId }: Sources, { rules, plans, builds }: Parts) {
+function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans, builds }: Parts) {
   const runOf = db.prepare<[string], RetentionRunRow>("SELECT id, public_id, plan, started_by, started_at, finished_at FROM retention_runs WHERE plan = ?");
   const begin = db.prepare("INSERT INTO retention_runs (public_id, plan, started_by, started_at) VALUES (?, ?, ?, ?)");
   const finish = db.prepare("UPDATE retention_runs SET finished_at = ? WHERE id = ? AND finished_at IS NULL");
@@ -215,7 +215,7 @@ function retentionRunStore(db: Db, { now, newId }: Sources, { rules, plans, buil
      */
     pieces(plan: Pick<RetentionPlan, "at" | "state">, run: number, note: RetentionNote): (() => RetentionStep)[] {
       const going = new Map(plans.going().map((row) => [row.trail_id, row]));
-      const words = new Map(rules.rules().map((rule) => [rule.id, { rule: ruleInWords(rule), ends: endsOf(rule, plan.at) }]));
+      const words = new Map(rules.rules().map((rule) => [rule.id, { rule: retentionRuleText(rule), ends: endsOf(rule, plan.at) }]));
 
       /** The trail if it still may go; asked under the write lock. */
       const still = ({ trail_id, rule_id, action }: DueRow): TrailRow | null => {

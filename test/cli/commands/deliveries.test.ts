@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Message } from "../../../src/domain/notification/render.ts";
+import type { RenderedMessage } from "../../../src/domain/notification/render.ts";
 import type { Fate } from "../../../src/store/notifications/outbox.ts";
 import { endReceivers, receiver } from "../../notifications/given.ts";
 import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
@@ -10,7 +10,7 @@ import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
 const test = suite("cli/commands/deliveries");
 
 const T = 1_700_000_000;
-type Made = { org: string; n: string; fate?: Fate["state"]; action?: number; error?: string; message?: Message };
+type Made = { org: string; n: string; fate?: Fate["state"]; action?: number; error?: string; message?: RenderedMessage };
 
 /** A data directory with the organizations acme and other, and the actions deploys (number 1) and alarms (2) of acme with a target each. */
 const given = (body: (data: string, make: (made: Made) => string) => Promise<void>): Promise<void> =>
@@ -31,7 +31,7 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
       look(data, (store, db) => {
         const queue = action === null ? `queue ${n}` : `target ${action}`;
         const subject = `subject ${n}`;
-        const hook: Message = { type: "WEBHOOK", webhook: "https://ann:pw@hooks.example:8443/secret/path?token=x", body: { n } };
+        const hook: RenderedMessage = { type: "WEBHOOK", webhook: "https://ann:pw@hooks.example:8443/secret/path?token=x", body: { n } };
         store.deliveries.add({ organizationId: store.organizations.find(org)?.id as number, queue, targetId: action, subject, message: message ?? hook });
         const row = db.prepare<[], { id: number; public_id: string }>("SELECT id, public_id FROM deliveries ORDER BY id DESC LIMIT 1").get() as { id: number; public_id: string };
         db.prepare("UPDATE deliveries SET created_at = ?, due_at = ? WHERE id = ?").run(T + row.id, T + row.id, row.id);

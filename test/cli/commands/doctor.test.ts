@@ -13,7 +13,7 @@ import { checkAddress } from "../../../src/diagnostics/doctor/process.ts";
 import { machine as real } from "../../../src/diagnostics/doctor/check.ts";
 import type { Check, Machine } from "../../../src/diagnostics/doctor/check.ts";
 import { diagnose } from "../../../src/diagnostics/doctor/doctor.ts";
-import { holderOf } from "../../../src/diagnostics/doctor/process.ts";
+import { portHolder } from "../../../src/diagnostics/doctor/process.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { CERTIFICATE, KEY } from "../../notifications/certificates.ts";
@@ -114,7 +114,7 @@ test("beside a server it says which process that is, and creates nothing", () =>
     const inode = statSync(join(data, "assay.lock")).ino;
     const locks = `1: POSIX  ADVISORY  READ 11 fe:00:${inode} 1 2\n2: POSIX  ADVISORY  WRITE 4711 fe:00:${inode} 1073741824 1073742335\n3: FLOCK  ADVISORY  WRITE 12 fe:00:9 0 EOF\n`;
     const text = (path: string): string | null => (path === "/proc/locks" ? locks : path === "/proc/4711/status" ? "Name:\tassay\nUid:\t998\t998\t998\t998\n" : healthy.text(path));
-    assert.equal(holderOf(join(data, "assay.lock"), { text }), { pid: 4711, uid: 998 });
+    assert.equal(portHolder(join(data, "assay.lock"), { text }), { pid: 4711, uid: 998 });
     assert.is(said((await checksOf(data, { ...healthy, text }))["server"]), "ok: runs as process 4711 of user 998");
     assert.is(said((await checksOf(data, { ...healthy, text: (path) => (path === "/proc/4711/limits" ? "Max open files 1024 1024 files" : text(path)) }))["open files"]), "warn: at most 1024 at a time");
     lock.release();

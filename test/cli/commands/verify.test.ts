@@ -7,7 +7,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
 import { withDataReadOnly } from "../../../src/cli/data-directory.ts";
-import { verify as inspect } from "../../../src/diagnostics/verify/verify.ts";
+import { verifyInstallation as inspect } from "../../../src/diagnostics/verify/verify.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { newPublicId } from "../../../src/server/app.ts";
 import { openVault } from "../../../src/evidence/local-store.ts";

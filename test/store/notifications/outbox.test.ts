@@ -1,12 +1,12 @@
 /** The outbox as rows: what is added with a change, the job of each queue, and what is swept. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Message } from "../../../src/domain/notification/render.ts";
+import type { RenderedMessage } from "../../../src/domain/notification/render.ts";
 import { opened, plan } from "../given.ts";
 
 const test = suite("store/notifications/outbox");
 
-const HOOK: Message = { type: "WEBHOOK", webhook: "https://hooks.example/x", body: { event_type: "STARTED_ARTIFACT" } };
+const HOOK: RenderedMessage = { type: "WEBHOOK", webhook: "https://hooks.example/x", body: { event_type: "STARTED_ARTIFACT" } };
 
 function given() {
   const all = opened();
